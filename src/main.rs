@@ -1,0 +1,2 @@
+//! The coredns-rs binary.
+fn main() {}
