@@ -5,7 +5,7 @@ use std::fmt;
 macro_rules! numbers {
     ($(#[$meta:meta])* $name:ident($int:ty), $unknown:expr, { $($(#[$cmeta:meta])* $constant:ident = $value:expr, $text:expr;)* }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
         pub struct $name(pub $int);
 
         impl $name {
