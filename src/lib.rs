@@ -1,1 +1,4 @@
-//! See the crate description.
+//! coredns-rs: a DNS server that chains plugins, a drop-in replacement for CoreDNS.
+#![deny(unsafe_code)]
+
+pub mod plugin;

@@ -159,14 +159,14 @@ impl<'a, 't> Setup<'a, 't> {
 
     /// Remarks on something legal that is surely not meant, at the current token.
     pub fn warn(&mut self, text: impl Into<String>) {
-        let warning = self.tokens.err(text).in_plugin(self.name);
+        let warning = self.tokens.error(text).in_plugin(self.name);
         self.block.warnings.push(warning);
     }
 
     /// The error `text` at the current token: `plugin/NAME: FILE:LINE - Error during parsing: TEXT`.
     #[must_use]
     pub fn error(&self, text: impl Into<String>) -> SetupError {
-        self.tokens.err(text).in_plugin(self.name)
+        self.tokens.error(text).in_plugin(self.name)
     }
 
     /// A file name of the Corefile: relative ones are joined to the block's `root`.

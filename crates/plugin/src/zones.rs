@@ -18,7 +18,7 @@ impl Zones {
     /// reverse zones, what is no zone is left out.
     #[must_use]
     pub fn from_args<S: AsRef<str>>(args: &[S]) -> Self {
-        Self(normalize_zones(args).iter().filter_map(|zone| zone.parse().ok()).collect())
+        Self(normalize_zones(args.iter().map(AsRef::as_ref)).iter().filter_map(|zone| zone.parse().ok()).collect())
     }
 
     /// As [`Zones::from_args`]; without arguments the zones of the server block.

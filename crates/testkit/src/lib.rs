@@ -4,9 +4,11 @@
 mod ask;
 mod chain;
 mod records;
+mod stanza;
 pub mod vectors;
 
 pub use ask::{Ask, query};
 pub use chain::{Harness, Scripted};
 pub use libtest_mimic;
 pub use records::{Section, check_section, same_records};
+pub use stanza::{set_up, set_up_block};
