@@ -2,10 +2,6 @@
 //!
 //! Writes `$OUT_DIR/registry.rs`, sets `cfg(plugin = "MODULE")` for every module that plugin.cfg lists, and the variables
 //! `COREDNS_GIT_COMMIT`, `COREDNS_RUSTC_VERSION`, `COREDNS_TARGET_OS` and `COREDNS_TARGET_ARCH` for `env!`.
-#![expect(
-    clippy::print_stdout,
-    reason = "cargo reads what a build script wants from its standard output"
-)]
 #![forbid(unsafe_code)]
 
 #[path = "build/registry.rs"]

@@ -249,7 +249,7 @@ fn every_plugin_has_a_descriptor_and_a_readme() {
     let text = |path: String| {
         let file = files.iter().find(|file| file.path == path);
         file.map(|file| file.text.as_str())
-            .ok_or(format!("{path}: missing"))
+            .ok_or_else(|| format!("{path}: missing"))
     };
     let mut problems = Vec::new();
     for plugin in plugins() {
