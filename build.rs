@@ -42,20 +42,10 @@ fn set_registry(root: &Path) -> Result<(), Vec<String>> {
     };
     let entries = registry::read(&text, &source)?;
     // Names that are commented out count as known, so that a declared module without a line here is a compiler warning.
-    let known: BTreeSet<&str> = entries
-        .iter()
-        .filter_map(registry::Entry::local_module)
-        .collect();
+    let known: BTreeSet<&str> = entries.iter().filter_map(registry::Entry::local_module).collect();
     let values: Vec<String> = known.iter().map(|module| format!("{module:?}")).collect();
-    println!(
-        "cargo::rustc-check-cfg=cfg(plugin, values({}))",
-        values.join(", ")
-    );
-    for module in entries
-        .iter()
-        .filter(|entry| entry.active)
-        .filter_map(registry::Entry::local_module)
-    {
+    println!("cargo::rustc-check-cfg=cfg(plugin, values({}))", values.join(", "));
+    for module in entries.iter().filter(|entry| entry.active).filter_map(registry::Entry::local_module) {
         println!("cargo::rustc-cfg=plugin={module:?}");
     }
     let path = Path::new(&variable("OUT_DIR")).join("registry.rs");
@@ -66,11 +56,8 @@ fn set_registry(root: &Path) -> Result<(), Vec<String>> {
 /// Reads a file of the package and has the script run again when it changes.
 fn read(root: &Path, name: &str) -> Result<String, Vec<String>> {
     println!("cargo::rerun-if-changed={name}");
-    fs::read_to_string(root.join(name)).map_err(|error| {
-        vec![format!(
-            "{name}: cannot be read: {error}; restore it from the repository"
-        )]
-    })
+    fs::read_to_string(root.join(name))
+        .map_err(|error| vec![format!("{name}: cannot be read: {error}; restore it from the repository")])
 }
 
 /// Names with a `NAME/mod.rs` or a `NAME.rs` in the folder of the plugins.
@@ -83,10 +70,7 @@ fn plugin_modules(folder: &Path) -> BTreeSet<String> {
         .filter_map(|entry| {
             let path = entry.path();
             let is_module = path.join("mod.rs").is_file() || path.extension()? == "rs";
-            is_module.then(|| {
-                path.file_stem()
-                    .map(|stem| stem.to_string_lossy().into_owned())
-            })?
+            is_module.then(|| path.file_stem().map(|stem| stem.to_string_lossy().into_owned()))?
         })
         .collect()
 }
@@ -94,18 +78,10 @@ fn plugin_modules(folder: &Path) -> BTreeSet<String> {
 /// Sets the variables of the version block.
 fn set_version(root: &Path) {
     let rustc = output(Command::new(variable("RUSTC")).arg("--version")).unwrap_or_default();
-    println!(
-        "cargo::rustc-env=COREDNS_RUSTC_VERSION={}",
-        version::rustc_release(&rustc)
-    );
-    println!(
-        "cargo::rustc-env=COREDNS_TARGET_OS={}",
-        variable("CARGO_CFG_TARGET_OS")
-    );
-    let architecture = version::go_architecture(
-        &variable("CARGO_CFG_TARGET_ARCH"),
-        &variable("CARGO_CFG_TARGET_ENDIAN"),
-    );
+    println!("cargo::rustc-env=COREDNS_RUSTC_VERSION={}", version::rustc_release(&rustc));
+    println!("cargo::rustc-env=COREDNS_TARGET_OS={}", variable("CARGO_CFG_TARGET_OS"));
+    let architecture =
+        version::go_architecture(&variable("CARGO_CFG_TARGET_ARCH"), &variable("CARGO_CFG_TARGET_ENDIAN"));
     println!("cargo::rustc-env=COREDNS_TARGET_ARCH={architecture}");
     println!("cargo::rustc-env=COREDNS_GIT_COMMIT={}", git_commit(root));
 }
@@ -133,10 +109,7 @@ fn git_commit(root: &Path) -> String {
 
 /// What a program prints, trimmed; none when it cannot be run or fails.
 fn output(command: &mut Command) -> Option<String> {
-    let output = command
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
+    let output = command.output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 

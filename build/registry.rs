@@ -11,11 +11,10 @@ pub(crate) const FILE: &str = "plugin.cfg";
 
 /// Words that Rust reserves and that a module must therefore spell `r#word` (edition 2024).
 const KEYWORDS: &[&str] = &[
-    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
-    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",
-    "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return",
-    "static", "struct", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use",
-    "virtual", "where", "while", "yield",
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn", "else", "enum",
+    "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move",
+    "mut", "override", "priv", "pub", "ref", "return", "static", "struct", "trait", "true", "try", "type", "typeof",
+    "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
 /// Words that cannot name a module, not even in the raw form.
@@ -79,10 +78,7 @@ pub(crate) fn read(text: &str, source: &Source) -> Result<Vec<Entry>, Vec<String
         if let Some(first) = names.insert(entry.name.clone(), line) {
             problems.insert(
                 line,
-                format!(
-                    "the name '{}' is already taken on line {first}; delete one of the two lines",
-                    entry.name
-                ),
+                format!("the name '{}' is already taken on line {first}; delete one of the two lines", entry.name),
             );
         } else if entry.active {
             let check = match paths.insert(entry.path.clone(), line) {
@@ -120,29 +116,18 @@ fn parse_line(line: usize, content: &str) -> Result<Option<Entry>, String> {
         )
     };
     if content.contains(char::is_whitespace) {
-        return Err(malformed(
-            "a blank or a comment behind the path (comments have lines of their own)",
-        ));
+        return Err(malformed("a blank or a comment behind the path (comments have lines of their own)"));
     }
     let Some((name, path)) = content.split_once(':') else {
         return Err(malformed("no ':'"));
     };
     if !is_name(name) {
-        return Err(malformed(
-            "the name is not made of letters, digits, '_' and '-'",
-        ));
+        return Err(malformed("the name is not made of letters, digits, '_' and '-'"));
     }
     if !path.split("::").all(is_identifier) {
-        return Err(malformed(
-            "the path is neither a module name nor a Rust path",
-        ));
+        return Err(malformed("the path is neither a module name nor a Rust path"));
     }
-    Ok(Some(Entry {
-        line,
-        name: name.to_owned(),
-        path: path.to_owned(),
-        active: true,
-    }))
+    Ok(Some(Entry { line, name: name.to_owned(), path: path.to_owned(), active: true }))
 }
 
 /// Recognises `# name:path` with at most one word behind it; any other comment is prose.
@@ -152,12 +137,7 @@ fn parse_commented_out(line: usize, comment: &str) -> Option<Entry> {
     if words.nth(1).is_some() || !is_name(name) || !path.split("::").all(is_identifier) {
         return None;
     }
-    Some(Entry {
-        line,
-        name: name.to_owned(),
-        path: path.to_owned(),
-        active: false,
-    })
+    Some(Entry { line, name: name.to_owned(), path: path.to_owned(), active: false })
 }
 
 /// Checks that the path of an active entry leads to a descriptor's place.
@@ -276,28 +256,19 @@ fn rust_name(key: &str) -> String {
 
 /// True for a directive's name.
 fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
 /// True for what can name a module or a crate, keywords included (they are written raw).
 fn is_identifier(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && !NEVER_NAMES.contains(&text)
 }
 
 /// The word as Rust source: `loop` becomes `r#loop`.
 fn raw_identifier(word: &str) -> String {
-    if KEYWORDS.contains(&word) {
-        format!("r#{word}")
-    } else {
-        word.to_owned()
-    }
+    if KEYWORDS.contains(&word) { format!("r#{word}") } else { word.to_owned() }
 }
 
 #[cfg(test)]

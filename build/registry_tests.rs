@@ -68,10 +68,7 @@ fn a_comment_is_a_name_only_in_the_form_of_one() {
     for (comment, expected) in [
         ("# cache:cache  planned", Some(("cache", "cache"))),
         ("#cache:cache", Some(("cache", "cache"))),
-        (
-            "# blocklist:acme::plugin absent",
-            Some(("blocklist", "acme::plugin")),
-        ),
+        ("# blocklist:acme::plugin absent", Some(("blocklist", "acme::plugin"))),
         ("# cache:cache and two more words", None),
         ("# Note: what follows answers from memory.", None),
         ("# Answers", None),
@@ -79,22 +76,16 @@ fn a_comment_is_a_name_only_in_the_form_of_one() {
         ("#", None),
     ] {
         let entries = read(comment, &source()).expect("a comment is never wrong");
-        let found: Vec<_> = entries
-            .iter()
-            .map(|entry| (entry.name.as_str(), entry.path.as_str(), entry.active))
-            .collect();
-        let expected: Vec<_> = expected
-            .into_iter()
-            .map(|(name, path)| (name, path, false))
-            .collect();
+        let found: Vec<_> =
+            entries.iter().map(|entry| (entry.name.as_str(), entry.path.as_str(), entry.active)).collect();
+        let expected: Vec<_> = expected.into_iter().map(|(name, path)| (name, path, false)).collect();
         assert_eq!(found, expected, "{comment}");
     }
 }
 
 #[test]
 fn a_bad_line_is_named_with_its_remedy() {
-    const FORM: &str =
-        "; write one name:path a line, such as cache:cache or blocklist:acme_blocklist::plugin";
+    const FORM: &str = "; write one name:path a line, such as cache:cache or blocklist:acme_blocklist::plugin";
     for (line, expected) in [
         ("cache", format!("no ':' in 'cache'{FORM}")),
         (
@@ -144,10 +135,7 @@ fn all_bad_lines_are_reported_at_once() {
     ];
     assert_eq!(found.len(), starts.len(), "{found:#?}");
     for (problem, start) in found.iter().zip(starts) {
-        assert!(
-            problem.starts_with(start),
-            "{problem} does not start with {start}"
-        );
+        assert!(problem.starts_with(start), "{problem} does not start with {start}");
     }
 }
 
@@ -198,12 +186,6 @@ testkit = "1"
 [build-dependencies]
 generator = "1"
 "#;
-    let expected = [
-        "acme_blocklist",
-        "coredns_plugin",
-        "netlink",
-        "quoted",
-        "table_form",
-    ];
+    let expected = ["acme_blocklist", "coredns_plugin", "netlink", "quoted", "table_form"];
     assert_eq!(dependency_crates(text), set(&expected));
 }

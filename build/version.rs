@@ -40,11 +40,7 @@ mod tests {
             ("mips64", "big", "mips64"),
             ("s390x", "big", "s390x"),
         ] {
-            assert_eq!(
-                go_architecture(architecture, endian),
-                expected,
-                "{architecture} {endian}"
-            );
+            assert_eq!(go_architecture(architecture, endian), expected, "{architecture} {endian}");
         }
     }
 
@@ -52,10 +48,7 @@ mod tests {
     fn the_release_is_the_second_word() {
         for (output, expected) in [
             ("rustc 1.95.0 (59807616e 2026-04-14)\n", "1.95.0"),
-            (
-                "rustc 1.97.0-nightly (0123abc 2026-05-01)",
-                "1.97.0-nightly",
-            ),
+            ("rustc 1.97.0-nightly (0123abc 2026-05-01)", "1.97.0-nightly"),
             ("rustc", ""),
             ("", ""),
         ] {

@@ -96,10 +96,7 @@ const COREDNS_PLUGINS: &[&str] = &[
 
 /// Fails with one line a problem.
 fn assert_none(rule: &str, problems: impl IntoIterator<Item = impl Display>) {
-    let problems: Vec<String> = problems
-        .into_iter()
-        .map(|problem| format!("  {problem}"))
-        .collect();
+    let problems: Vec<String> = problems.into_iter().map(|problem| format!("  {problem}")).collect();
     assert!(problems.is_empty(), "{rule}:\n{}", problems.join("\n"));
 }
 
@@ -132,10 +129,7 @@ fn code_has_no_banned_words() {
                 }
             }
             if line.contains("cfg_attr(") && line.contains(",allow(") {
-                found.push(format!(
-                    "{}:{number}: allow in cfg_attr; use expect",
-                    file.path
-                ));
+                found.push(format!("{}:{number}: allow in cfg_attr; use expect", file.path));
             }
         }
         found
@@ -158,16 +152,11 @@ fn nothing_is_left_to_do_in_comments() {
 #[test]
 fn unsafe_code_stands_only_where_system_calls_are_made() {
     let problems = rust_files().into_iter().flat_map(|file| {
-        if UNSAFE_ALLOWED
-            .iter()
-            .any(|prefix| file.path.starts_with(prefix))
-        {
+        if UNSAFE_ALLOWED.iter().any(|prefix| file.path.starts_with(prefix)) {
             return Vec::new();
         }
         let code = code_only(&file.text);
-        lines_with(&code, "unsafe")
-            .map(|number| format!("{}:{number}", file.path))
-            .collect()
+        lines_with(&code, "unsafe").map(|number| format!("{}:{number}", file.path)).collect()
     });
     assert_none("unsafe outside src/server/syscall*", problems);
 }
@@ -177,35 +166,23 @@ fn lines_with<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> +
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
     (1..)
         .zip(text.lines())
-        .filter(move |(_, line)| {
-            line.split(|character| !is_part(character))
-                .any(|part| part == word)
-        })
+        .filter(move |(_, line)| line.split(|character| !is_part(character)).any(|part| part == word))
         .map(|(number, _)| number)
 }
 
 #[test]
 fn crate_roots_forbid_unsafe_code() {
     let folders = package_folders();
-    assert!(
-        folders.iter().any(|folder| folder.is_empty()),
-        "the root package was not found"
-    );
+    assert!(folders.iter().any(|folder| folder.is_empty()), "the root package was not found");
     let problems = rust_files().into_iter().filter_map(|file| {
         let (folder, _) = folders
             .iter()
             .flat_map(|folder| ["src/lib.rs", "src/main.rs", "build.rs"].map(|root| (folder, root)))
             .find(|(folder, root)| file.path == format!("{folder}{root}"))?;
         // The library of the root package holds the module of the system calls, which lifts a deny but no forbid.
-        let level = if folder.is_empty() && file.path == "src/lib.rs" {
-            "deny"
-        } else {
-            "forbid"
-        };
+        let level = if folder.is_empty() && file.path == "src/lib.rs" { "deny" } else { "forbid" };
         let attribute = format!("#![{level}(unsafe_code)]");
-        let found = code_only(&file.text)
-            .lines()
-            .any(|line| line.trim() == attribute);
+        let found = code_only(&file.text).lines().any(|line| line.trim() == attribute);
         (!found).then(|| format!("{}: {attribute} is missing", file.path))
     });
     assert_none("a crate root rules out unsafe code", problems);
@@ -217,10 +194,8 @@ fn lines_end_without_blanks() {
     let problems = texts.into_iter().flat_map(|file| {
         let bad = |line: &str| line.ends_with([' ', '\t', '\r']);
         let lines = (1..).zip(file.text.split('\n'));
-        let mut found: Vec<String> = lines
-            .filter(|(_, line)| bad(line))
-            .map(|(number, _)| format!("{}:{number}", file.path))
-            .collect();
+        let mut found: Vec<String> =
+            lines.filter(|(_, line)| bad(line)).map(|(number, _)| format!("{}:{number}", file.path)).collect();
         if !file.text.is_empty() && !file.text.ends_with('\n') {
             found.push(format!("{}: no line break at the end", file.path));
         }
@@ -232,15 +207,9 @@ fn lines_end_without_blanks() {
 #[test]
 fn plugin_cfg_has_every_coredns_name_in_its_order() {
     let plugins = plugins();
-    let names: Vec<&str> = plugins
-        .iter()
-        .map(|plugin| plugin.name.as_str())
-        .filter(|name| COREDNS_PLUGINS.contains(name))
-        .collect();
-    assert_eq!(
-        names, COREDNS_PLUGINS,
-        "a plugin that is left out stays as a comment"
-    );
+    let names: Vec<&str> =
+        plugins.iter().map(|plugin| plugin.name.as_str()).filter(|name| COREDNS_PLUGINS.contains(name)).collect();
+    assert_eq!(names, COREDNS_PLUGINS, "a plugin that is left out stays as a comment");
 }
 
 #[test]
@@ -248,8 +217,7 @@ fn every_plugin_has_a_descriptor_and_a_readme() {
     let files = files(&["rs", "md"]);
     let text = |path: String| {
         let file = files.iter().find(|file| file.path == path);
-        file.map(|file| file.text.as_str())
-            .ok_or_else(|| format!("{path}: missing"))
+        file.map(|file| file.text.as_str()).ok_or_else(|| format!("{path}: missing"))
     };
     let mut problems = Vec::new();
     for plugin in plugins() {
@@ -258,18 +226,14 @@ fn every_plugin_has_a_descriptor_and_a_readme() {
         };
         match text(format!("src/plugin/{module}/mod.rs")) {
             Ok(text) if !code_only(text).contains("pub static DESCRIPTOR:") => {
-                problems.push(format!(
-                    "src/plugin/{module}/mod.rs: no `pub static DESCRIPTOR`"
-                ));
+                problems.push(format!("src/plugin/{module}/mod.rs: no `pub static DESCRIPTOR`"));
             }
             Ok(_) => {}
             Err(problem) => problems.push(problem),
         }
         let path = format!("src/plugin/{module}/README.md");
         match text(path.clone()) {
-            Ok(text) => problems.extend(
-                readme_problem(text, &plugin.name).map(|problem| format!("{path}: {problem}")),
-            ),
+            Ok(text) => problems.extend(readme_problem(text, &plugin.name).map(|problem| format!("{path}: {problem}"))),
             Err(problem) => problems.push(problem),
         }
     }

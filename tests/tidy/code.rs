@@ -38,11 +38,7 @@ fn literal_length(text: &str, before: Option<char>) -> usize {
         Some(b'\'') => {
             let mut characters = text.chars().skip(1);
             let escaped = characters.next() == Some('\\');
-            if escaped || characters.next() == Some('\'') {
-                quoted_length(text, '\'')
-            } else {
-                0
-            }
+            if escaped || characters.next() == Some('\'') { quoted_length(text, '\'') } else { 0 }
         }
         _ => 0,
     }
@@ -72,18 +68,13 @@ fn block_comment_length(text: &str) -> usize {
 
 /// Length of a raw string (`r"…"`, `br#"…"#`, `cr"…"`), if the text starts with one.
 fn raw_string_length(text: &str) -> Option<usize> {
-    let body = text
-        .strip_prefix(['b', 'c'])
-        .unwrap_or(text)
-        .strip_prefix('r')?;
+    let body = text.strip_prefix(['b', 'c']).unwrap_or(text).strip_prefix('r')?;
     let unhashed = body.trim_start_matches('#');
     let hashes = body.len() - unhashed.len();
     let content = unhashed.strip_prefix('"')?;
     let end = format!("\"{}", "#".repeat(hashes));
     let start = text.len() - content.len();
-    let length = content
-        .find(&end)
-        .map_or(content.len(), |found| found + end.len());
+    let length = content.find(&end).map_or(content.len(), |found| found + end.len());
     Some(start + length)
 }
 

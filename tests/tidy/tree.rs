@@ -67,13 +67,9 @@ fn children(folder: &Path) -> Vec<PathBuf> {
 
 /// Reads a file, which must be UTF-8.
 fn read(path: &Path) -> SourceFile {
-    let text =
-        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let relative = path.strip_prefix(root()).unwrap_or(path);
-    SourceFile {
-        path: relative.to_string_lossy().replace('\\', "/"),
-        text,
-    }
+    SourceFile { path: relative.to_string_lossy().replace('\\', "/"), text }
 }
 
 /// Folders of the repository's packages from the root, each empty or with a `/` at its end.
