@@ -1,4 +1,13 @@
-//! coredns-rs: a DNS server that chains plugins, a drop-in replacement for CoreDNS.
+//! A drop-in replacement for CoreDNS: the server and its plugins. ARCHITECTURE.md says what lies where.
 #![deny(unsafe_code)]
 
 pub mod plugin;
+pub mod registry;
+
+// The pure parts of the build script, compiled here so that their tests run with those of the library.
+#[cfg(test)]
+#[path = "../build/registry.rs"]
+mod build_registry;
+#[cfg(test)]
+#[path = "../build/version.rs"]
+mod build_version;

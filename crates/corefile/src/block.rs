@@ -27,9 +27,7 @@ pub struct ServerBlock {
 impl ServerBlock {
     /// The directive of that name.
     pub fn directive(&self, name: &str) -> Option<&Directive> {
-        self.directives
-            .iter()
-            .find(|directive| &*directive.name == name)
+        self.directives.iter().find(|directive| &*directive.name == name)
     }
 }
 

@@ -17,11 +17,7 @@ pub struct Listening {
 impl fmt::Display for Listening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.address)?;
-        if self.host.is_empty() {
-            Ok(())
-        } else {
-            write!(f, " on {}", self.host)
-        }
+        if self.host.is_empty() { Ok(()) } else { write!(f, " on {}", self.host) }
     }
 }
 
@@ -48,9 +44,7 @@ pub enum Conflict {
 ///
 /// # Errors
 /// The item that cannot be served and what it collides with.
-pub fn check_conflicts(
-    sequence: impl IntoIterator<Item = (Listening, bool)>,
-) -> Result<(), Conflict> {
+pub fn check_conflicts(sequence: impl IntoIterator<Item = (Listening, bool)>) -> Result<(), Conflict> {
     let mut registered: HashMap<ZoneAddress, Registered> = HashMap::new();
     for (new, has_filter) in sequence {
         let existing = registered.get(&new.address);
@@ -61,14 +55,8 @@ pub fn check_conflicts(
             return Err(Conflict::AlreadyDefined(Box::new(new)));
         }
         if let Some(host) = existing.and_then(|existing| existing.overlapping(&new.host)) {
-            let existing = Box::new(Listening {
-                address: new.address.clone(),
-                host: host.to_owned(),
-            });
-            return Err(Conflict::Overlap {
-                new: Box::new(new),
-                existing,
-            });
+            let existing = Box::new(Listening { address: new.address.clone(), host: host.to_owned() });
+            return Err(Conflict::Overlap { new: Box::new(new), existing });
         }
         if !has_filter {
             let entry = registered.entry(new.address).or_default();
@@ -109,13 +97,7 @@ mod tests {
             let (key, host) = item.split_once(" on ").unwrap_or((item, ""));
             let addresses = zone_addresses(key, "53").expect("a key");
             let address = addresses.into_iter().next().expect("one zone");
-            (
-                Listening {
-                    address,
-                    host: host.to_owned(),
-                },
-                has_filter,
-            )
+            (Listening { address, host: host.to_owned() }, has_filter)
         });
         check_conflicts(sequence).map_err(|conflict| conflict.to_string())
     }
@@ -124,26 +106,14 @@ mod tests {
     fn sequences() {
         let cases: &[(&[&str], Option<&str>)] = &[
             (&[], None),
-            (
-                &[".:53", ".:53"],
-                Some("cannot serve dns://.:53 - it is already defined"),
-            ),
+            (&[".:53", ".:53"], Some("cannot serve dns://.:53 - it is already defined")),
             (
                 &[".:53", ".:53 on 127.0.0.1"],
-                Some(
-                    "cannot serve dns://.:53 on 127.0.0.1 - zone overlap listener capacity with dns://.:53",
-                ),
+                Some("cannot serve dns://.:53 on 127.0.0.1 - zone overlap listener capacity with dns://.:53"),
             ),
             (
-                &[
-                    ".:53 on 127.0.0.1",
-                    ".:53 on 128.0.0.1",
-                    ".:53 on 129.0.0.1",
-                    ".:53",
-                ],
-                Some(
-                    "cannot serve dns://.:53 - zone overlap listener capacity with dns://.:53 on 129.0.0.1",
-                ),
+                &[".:53 on 127.0.0.1", ".:53 on 128.0.0.1", ".:53 on 129.0.0.1", ".:53"],
+                Some("cannot serve dns://.:53 - zone overlap listener capacity with dns://.:53 on 129.0.0.1"),
             ),
             (
                 &[".:53 on 127.0.0.1", ".:54", ".:53 on 127.0.0.1"],
@@ -151,41 +121,25 @@ mod tests {
             ),
             (
                 &[".:53 on 127.0.0.1", "com.:53 on 127.0.0.1", "com.:53"],
-                Some(
-                    "cannot serve dns://com.:53 - zone overlap listener capacity with dns://com.:53 on 127.0.0.1",
-                ),
+                Some("cannot serve dns://com.:53 - zone overlap listener capacity with dns://com.:53 on 127.0.0.1"),
             ),
-            (
-                &[".:53", ".:54", "com:53", "tls://.:53", "grpc://.:53"],
-                None,
-            ),
-            (
-                &[".:53 on 127.0.0.1", ".:53 on ::1", ".:53 on 127.0.0.2"],
-                None,
-            ),
+            (&[".:53", ".:54", "com:53", "tls://.:53", "grpc://.:53"], None),
+            (&[".:53 on 127.0.0.1", ".:53 on ::1", ".:53 on 127.0.0.2"], None),
             (&[".:53 on 127.0.0.1", ".:53 on 127.0.0.01"], None),
             (&[".:53 view", ".:53 view", ".:53"], None),
             (&[".:53", ".:53 view", ".:53 view"], None),
             (
                 &[".:53", ".:53 on 127.0.0.1 view"],
-                Some(
-                    "cannot serve dns://.:53 on 127.0.0.1 - zone overlap listener capacity with dns://.:53",
-                ),
+                Some("cannot serve dns://.:53 on 127.0.0.1 - zone overlap listener capacity with dns://.:53"),
             ),
             (
                 &[".:53 on 127.0.0.1", ".:53 view"],
-                Some(
-                    "cannot serve dns://.:53 - zone overlap listener capacity with dns://.:53 on 127.0.0.1",
-                ),
+                Some("cannot serve dns://.:53 - zone overlap listener capacity with dns://.:53 on 127.0.0.1"),
             ),
             (&[".:53 on 127.0.0.1 view", ".:53"], None),
         ];
         for (items, expected) in cases {
-            assert_eq!(
-                check(items),
-                expected.map_or(Ok(()), |text| Err(text.to_owned())),
-                "{items:?}"
-            );
+            assert_eq!(check(items), expected.map_or(Ok(()), |text| Err(text.to_owned())), "{items:?}");
         }
     }
 }

@@ -12,26 +12,10 @@ mod tests {
 
     #[test]
     fn parses_to_whoami_and_log() {
-        let options = ParseOptions {
-            directives: Some(&["log", "whoami"]),
-            environment: &|_| None,
-        };
-        let corefile =
-            parse(&Source::new("Corefile", default_corefile("1053")), &options).expect("valid");
-        let [block] = corefile.blocks.as_slice() else {
-            panic!("one block: {corefile:?}")
-        };
-        assert_eq!(
-            block.keys.iter().map(|key| key.text()).collect::<Vec<_>>(),
-            [".:1053"]
-        );
-        assert_eq!(
-            block
-                .directives
-                .iter()
-                .map(|directive| &*directive.name)
-                .collect::<Vec<_>>(),
-            ["whoami", "log"]
-        );
+        let options = ParseOptions { directives: Some(&["log", "whoami"]), environment: &|_| None };
+        let corefile = parse(&Source::new("Corefile", default_corefile("1053")), &options).expect("valid");
+        let [block] = corefile.blocks.as_slice() else { panic!("one block: {corefile:?}") };
+        assert_eq!(block.keys.iter().map(|key| key.text()).collect::<Vec<_>>(), [".:1053"]);
+        assert_eq!(block.directives.iter().map(|directive| &*directive.name).collect::<Vec<_>>(), ["whoami", "log"]);
     }
 }

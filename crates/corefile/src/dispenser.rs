@@ -52,12 +52,7 @@ pub struct Dispenser<'a> {
 impl<'a> Dispenser<'a> {
     /// A cursor before the first token.
     pub fn new(tokens: &'a [Token]) -> Self {
-        Self {
-            tokens,
-            position: 0,
-            in_block: false,
-            hidden: BTreeSet::new(),
-        }
+        Self { tokens, position: 0, in_block: false, hidden: BTreeSet::new() }
     }
 
     /// Goes to the next token, on whatever line.
@@ -69,9 +64,7 @@ impl<'a> Dispenser<'a> {
 
     /// Goes to the next token if it stands on the line of the current one. A brace counts as any other.
     pub fn next_arg(&mut self) -> Option<&'a Token> {
-        let token = self
-            .following()
-            .filter(|token| !token.starts_line() || self.position == 0)?;
+        let token = self.following().filter(|token| !token.starts_line() || self.position == 0)?;
         self.position += 1;
         Some(token)
     }
@@ -94,8 +87,7 @@ impl<'a> Dispenser<'a> {
             self.in_block = token.is_some();
             return token;
         }
-        self.following()
-            .filter(|token| token.text() == "{" && !token.starts_line())?;
+        self.following().filter(|token| token.text() == "{" && !token.starts_line())?;
         self.position += 1;
         let token = self.next_token().filter(|token| token.text() != "}");
         self.in_block = token.is_some();
@@ -105,10 +97,7 @@ impl<'a> Dispenser<'a> {
     /// Takes the tokens left on the line up to a `{`. A `}` is an argument.
     pub fn remaining_args(&mut self) -> Vec<&'a str> {
         let mut args = Vec::new();
-        while let Some(token) = self
-            .following()
-            .filter(|token| !token.starts_line() && token.text() != "{")
-        {
+        while let Some(token) = self.following().filter(|token| !token.starts_line() && token.text() != "{") {
             self.position += 1;
             args.push(token.text());
         }
@@ -131,10 +120,7 @@ impl<'a> Dispenser<'a> {
     /// # Errors
     /// The argument that is too many.
     pub fn end_of_args(&mut self) -> Result<(), ParseError> {
-        if self
-            .following()
-            .is_none_or(|token| token.starts_line() || token.text() == "{")
-        {
+        if self.following().is_none_or(|token| token.starts_line() || token.text() == "{") {
             return Ok(());
         }
         self.position += 1;
@@ -148,8 +134,7 @@ impl<'a> Dispenser<'a> {
     pub fn duration_arg(&mut self) -> Result<GoDuration, ParseError> {
         let text = self.arg()?.text();
         GoDuration::parse(text).map_err(|error| {
-            self.error(error.to_string())
-                .with_remedy("write a number with its unit: 300ms, 30s, 5m, 1h30m")
+            self.error(error.to_string()).with_remedy("write a number with its unit: 300ms, 30s, 5m, 1h30m")
         })
     }
 
@@ -165,16 +150,12 @@ impl<'a> Dispenser<'a> {
 
     /// The file of the current token.
     pub fn file(&self) -> Arc<str> {
-        self.token()
-            .or_else(|| self.tokens.first())
-            .map_or_else(|| "".into(), |token| Arc::clone(token.file()))
+        self.token().or_else(|| self.tokens.first()).map_or_else(|| "".into(), |token| Arc::clone(token.file()))
     }
 
     /// The line of the current token; 0 where there is none.
     pub fn line(&self) -> u32 {
-        self.token()
-            .or_else(|| self.tokens.first())
-            .map_or(0, Token::line)
+        self.token().or_else(|| self.tokens.first()).map_or(0, Token::line)
     }
 
     /// Marks the current token as a secret: errors of this cursor show `***` in its place.
@@ -188,9 +169,7 @@ impl<'a> Dispenser<'a> {
             return self.error("Unexpected token '{', expecting argument");
         }
         let shown = self.shown();
-        self.error(format!(
-            "Wrong argument count or unexpected line ending after '{shown}'"
-        ))
+        self.error(format!("Wrong argument count or unexpected line ending after '{shown}'"))
     }
 
     /// An error at the current token.
@@ -201,9 +180,7 @@ impl<'a> Dispenser<'a> {
     /// The error for a token that stands where `expected` was wanted.
     pub fn syntax_error(&self, expected: &str) -> ParseError {
         match self.token() {
-            Some(token) if !self.hidden.contains(&self.position) => {
-                ParseError::syntax(token, expected)
-            }
+            Some(token) if !self.hidden.contains(&self.position) => ParseError::syntax(token, expected),
             Some(token) => ParseError::syntax(&token.clone().with_text(HIDDEN), expected),
             None => self.end_error(),
         }
@@ -224,17 +201,12 @@ impl<'a> Dispenser<'a> {
 
     /// The error for a directive that may stand only once in a server block.
     pub fn once_error(&self) -> ParseError {
-        self.plain_error(ONCE_PER_SERVER_BLOCK)
-            .with_remedy("remove one of the two or join them")
+        self.plain_error(ONCE_PER_SERVER_BLOCK).with_remedy("remove one of the two or join them")
     }
 
     /// The current token as errors may show it.
     pub fn shown(&self) -> String {
-        if self.hidden.contains(&self.position) {
-            HIDDEN.to_owned()
-        } else {
-            excerpt(self.val())
-        }
+        if self.hidden.contains(&self.position) { HIDDEN.to_owned() } else { excerpt(self.val()) }
     }
 
     fn following(&self) -> Option<&'a Token> {
@@ -303,10 +275,7 @@ mod tests {
             ("x a {\n o p\n q\n}", &[(&["a"], &[&["o", "p"], &["q"]])]),
             ("x { }", &[(&[], &[])]),
             ("x {\n}\nx b", &[(&[], &[]), (&["b"], &[])]),
-            (
-                "x {\n o\n}\nx b {\n p\n}",
-                &[(&[], &[&["o"]]), (&["b"], &[&["p"]])],
-            ),
+            ("x {\n o\n}\nx b {\n p\n}", &[(&[], &[&["o"]]), (&["b"], &[&["p"]])]),
             ("x { opt on }", &[(&[], &[&["opt", "on", "}"]])]),
             ("x {\n o {\n", &[(&[], &[&["o"], &["{"]])]),
             ("x \"two\nlines\" b", &[(&["two\nlines", "b"], &[])]),
@@ -316,21 +285,13 @@ mod tests {
             let read: Vec<(Vec<&str>, Vec<Vec<&str>>)> = read
                 .iter()
                 .map(|(args, lines)| {
-                    let lines = lines
-                        .iter()
-                        .map(|line| line.iter().map(String::as_str).collect())
-                        .collect();
+                    let lines = lines.iter().map(|line| line.iter().map(String::as_str).collect()).collect();
                     (args.iter().map(String::as_str).collect(), lines)
                 })
                 .collect();
             let expected: Vec<(Vec<&str>, Vec<Vec<&str>>)> = expected
                 .iter()
-                .map(|(args, lines)| {
-                    (
-                        args.to_vec(),
-                        lines.iter().map(|line| line.to_vec()).collect(),
-                    )
-                })
+                .map(|(args, lines)| (args.to_vec(), lines.iter().map(|line| line.to_vec()).collect()))
                 .collect();
             assert_eq!(read, expected, "{source}");
         }
@@ -357,23 +318,15 @@ mod tests {
         assert_eq!(dispenser.end_of_args(), Ok(()));
         assert_eq!(
             dispenser.arg().map_err(|error| error.to_string()),
-            Err(
-                "Corefile:1 - Error during parsing: Unexpected token '{', expecting argument"
-                    .to_owned()
-            )
+            Err("Corefile:1 - Error during parsing: Unexpected token '{', expecting argument".to_owned())
         );
         assert_eq!(text(dispenser.next_token()), Some("secret"));
         let prefix = "Corefile:2 - Error during parsing: ";
         assert_eq!(
             dispenser.arg_error().in_plugin("x").to_string(),
-            format!(
-                "plugin/x: {prefix}Wrong argument count or unexpected line ending after 'secret'"
-            )
+            format!("plugin/x: {prefix}Wrong argument count or unexpected line ending after 'secret'")
         );
-        assert_eq!(
-            dispenser.end_error().to_string(),
-            format!("{prefix}Unexpected EOF")
-        );
+        assert_eq!(dispenser.end_error().to_string(), format!("{prefix}Unexpected EOF"));
         assert_eq!(
             dispenser.syntax_error("{").to_string(),
             "Corefile:2 - Syntax error: Unexpected token 'secret', expecting '{'"
@@ -388,10 +341,7 @@ mod tests {
             "Corefile:2 - Syntax error: Unexpected token '***', expecting '{'"
         );
         let once = dispenser.once_error().in_plugin("x");
-        assert_eq!(
-            once.to_string(),
-            "plugin/x: this plugin can only be used once per Server Block"
-        );
+        assert_eq!(once.to_string(), "plugin/x: this plugin can only be used once per Server Block");
         assert_eq!((once.file(), once.line()), ("Corefile", 2));
     }
 
@@ -402,7 +352,8 @@ mod tests {
         assert!(dispenser.next_token().is_some() && dispenser.arg().is_ok());
         assert_eq!(
             dispenser.end_of_args().map_err(|error| error.to_string()),
-            Err("Corefile:1 - Error during parsing: Wrong argument count or unexpected line ending after 'b'".to_owned())
+            Err("Corefile:1 - Error during parsing: Wrong argument count or unexpected line ending after 'b'"
+                .to_owned())
         );
     }
 
@@ -411,13 +362,7 @@ mod tests {
         let mut dispenser = Dispenser::new(&[]);
         assert_eq!(dispenser.next_token(), None);
         assert_eq!(dispenser.next_block(), None);
-        assert_eq!(
-            dispenser.error("x").to_string(),
-            ":0 - Error during parsing: x"
-        );
-        assert_eq!(
-            dispenser.plain_error("x").to_string(),
-            ":0 - Error during parsing: x"
-        );
+        assert_eq!(dispenser.error("x").to_string(), ":0 - Error during parsing: x");
+        assert_eq!(dispenser.plain_error("x").to_string(), ":0 - Error during parsing: x");
     }
 }

@@ -47,33 +47,21 @@ fn escape_length(rest: &[u8]) -> Option<usize> {
     if !first.is_ascii_digit() {
         return Some(1);
     }
-    let digits = rest
-        .get(..3)
-        .filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
-    let value = digits
-        .iter()
-        .fold(0_u32, |value, digit| value * 10 + u32::from(digit - b'0'));
+    let digits = rest.get(..3).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
+    let value = digits.iter().fold(0_u32, |value, digit| value * 10 + u32::from(digit - b'0'));
     (value <= 255).then_some(3)
 }
 
 /// The name with a final dot; one that is escaped is part of the last label.
 pub fn fully_qualified(name: &str) -> String {
-    if is_fully_qualified(name) {
-        name.to_owned()
-    } else {
-        format!("{name}.")
-    }
+    if is_fully_qualified(name) { name.to_owned() } else { format!("{name}.") }
 }
 
 fn is_fully_qualified(name: &str) -> bool {
     let Some(before) = name.strip_suffix('.') else {
         return false;
     };
-    let backslashes = before
-        .bytes()
-        .rev()
-        .take_while(|byte| *byte == b'\\')
-        .count();
+    let backslashes = before.bytes().rev().take_while(|byte| *byte == b'\\').count();
     backslashes.is_multiple_of(2)
 }
 
@@ -123,14 +111,7 @@ mod tests {
 
     #[test]
     fn qualified() {
-        let cases = [
-            ("", "."),
-            (".", "."),
-            ("a", "a."),
-            ("a.", "a."),
-            ("a\\.", "a\\.."),
-            ("a\\\\.", "a\\\\."),
-        ];
+        let cases = [("", "."), (".", "."), ("a", "a."), ("a.", "a."), ("a\\.", "a\\.."), ("a\\\\.", "a\\\\.")];
         for (name, expected) in cases {
             assert_eq!(fully_qualified(name), expected, "{name}");
         }

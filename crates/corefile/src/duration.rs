@@ -74,23 +74,15 @@ impl GoDuration {
         let mut total: u64 = 0;
         while !rest.is_empty() {
             let number = Number::parse(rest).ok_or_else(invalid)?;
-            let end = number
-                .rest
-                .find(|c: char| c == '.' || c.is_ascii_digit())
-                .unwrap_or(number.rest.len());
+            let end = number.rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(number.rest.len());
             let (unit, after) = number.rest.split_at(end);
             if unit.is_empty() {
                 return Err(DurationError::MissingUnit(quote(text)));
             }
-            let scale = unit_nanos(unit).ok_or_else(|| DurationError::UnknownUnit {
-                unit: quote(unit),
-                duration: quote(text),
-            })?;
+            let scale = unit_nanos(unit)
+                .ok_or_else(|| DurationError::UnknownUnit { unit: quote(unit), duration: quote(text) })?;
             let nanos = number.times(scale).ok_or_else(invalid)?;
-            total = total
-                .checked_add(nanos)
-                .filter(|total| *total <= MAGNITUDE_MAX)
-                .ok_or_else(invalid)?;
+            total = total.checked_add(nanos).filter(|total| *total <= MAGNITUDE_MAX).ok_or_else(invalid)?;
             rest = after;
         }
         if negative {
@@ -127,18 +119,11 @@ impl<'a> Number<'a> {
         let (digits, rest) = split_digits(text);
         let mut whole: u64 = 0;
         for digit in digits.bytes() {
-            let next = whole
-                .checked_mul(10)?
-                .checked_add(u64::from(digit - b'0'))?;
+            let next = whole.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
             whole = Some(next).filter(|next| *next <= MAGNITUDE_MAX)?;
         }
         let Some(after_point) = rest.strip_prefix('.') else {
-            return (!digits.is_empty()).then_some(Self {
-                whole,
-                fraction: 0,
-                divisor: 1.0,
-                rest,
-            });
+            return (!digits.is_empty()).then_some(Self { whole, fraction: 0, divisor: 1.0, rest });
         };
         let (decimals, rest) = split_digits(after_point);
         if digits.is_empty() && decimals.is_empty() {
@@ -148,38 +133,26 @@ impl<'a> Number<'a> {
         let mut divisor = 1.0;
         for digit in decimals.bytes() {
             // Digits beyond what 63 bits hold are below a nanosecond.
-            let next = fraction
-                .checked_mul(10)
-                .and_then(|next| next.checked_add(u64::from(digit - b'0')));
+            let next = fraction.checked_mul(10).and_then(|next| next.checked_add(u64::from(digit - b'0')));
             let Some(next) = next.filter(|next| *next < MAGNITUDE_MAX) else {
                 break;
             };
             fraction = next;
             divisor *= 10.0;
         }
-        Some(Self {
-            whole,
-            fraction,
-            divisor,
-            rest,
-        })
+        Some(Self { whole, fraction, divisor, rest })
     }
 
     fn times(&self, unit: u64) -> Option<u64> {
         let whole = self.whole.checked_mul(unit)?;
         // The same floating-point steps as Go's, so that the same text is the same number of nanoseconds.
         let fraction = (self.fraction as f64 * (unit as f64 / self.divisor)) as u64;
-        whole
-            .checked_add(fraction)
-            .filter(|nanos| *nanos <= MAGNITUDE_MAX)
+        whole.checked_add(fraction).filter(|nanos| *nanos <= MAGNITUDE_MAX)
     }
 }
 
 fn split_digits(text: &str) -> (&str, &str) {
-    text.split_at(
-        text.find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len()),
-    )
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
 /// Text in quotes the way durations are quoted: octets that are not printable ASCII as `\xNN`.
@@ -207,22 +180,8 @@ impl fmt::Display for GoDuration {
         match nanos {
             0 => f.write_str("0s"),
             1..MICROSECOND => write!(f, "{nanos}ns"),
-            MICROSECOND..MILLISECOND => write!(
-                f,
-                "{}µs",
-                Decimal {
-                    value: nanos,
-                    unit: MICROSECOND
-                }
-            ),
-            MILLISECOND..SECOND => write!(
-                f,
-                "{}ms",
-                Decimal {
-                    value: nanos,
-                    unit: MILLISECOND
-                }
-            ),
+            MICROSECOND..MILLISECOND => write!(f, "{}µs", Decimal { value: nanos, unit: MICROSECOND }),
+            MILLISECOND..SECOND => write!(f, "{}ms", Decimal { value: nanos, unit: MILLISECOND }),
             _ => {
                 let (hours, minutes) = (nanos / HOUR, nanos / MINUTE % 60);
                 if hours > 0 {
@@ -230,14 +189,7 @@ impl fmt::Display for GoDuration {
                 } else if minutes > 0 {
                     write!(f, "{minutes}m")?;
                 }
-                write!(
-                    f,
-                    "{}s",
-                    Decimal {
-                        value: nanos % MINUTE,
-                        unit: SECOND
-                    }
-                )
+                write!(f, "{}s", Decimal { value: nanos % MINUTE, unit: SECOND })
             }
         }
     }
@@ -300,31 +252,11 @@ mod tests {
             ("52763797000ns", 52_763_797_000, "52.763797s"),
             ("0.3333333333333333333h", 1_200_000_000_000, "20m0s"),
             ("0.100000000000000000000h", 360_000_000_000, "6m0s"),
-            (
-                "0.9223372036854775807h",
-                3_320_413_933_267,
-                "55m20.413933267s",
-            ),
-            (
-                "9007199254740993ns",
-                9_007_199_254_740_993,
-                "2501h59m59.254740993s",
-            ),
-            (
-                "9223372036854775807ns",
-                i64::MAX,
-                "2562047h47m16.854775807s",
-            ),
-            (
-                "-9223372036854775808ns",
-                i64::MIN,
-                "-2562047h47m16.854775808s",
-            ),
-            (
-                "-2562047h47m16.854775808s",
-                i64::MIN,
-                "-2562047h47m16.854775808s",
-            ),
+            ("0.9223372036854775807h", 3_320_413_933_267, "55m20.413933267s"),
+            ("9007199254740993ns", 9_007_199_254_740_993, "2501h59m59.254740993s"),
+            ("9223372036854775807ns", i64::MAX, "2562047h47m16.854775807s"),
+            ("-9223372036854775808ns", i64::MIN, "-2562047h47m16.854775808s"),
+            ("-2562047h47m16.854775808s", i64::MIN, "-2562047h47m16.854775808s"),
         ];
         for (text, nanos, written) in cases {
             let duration = GoDuration::parse(text).map_err(|error| error.to_string());
@@ -335,25 +267,8 @@ mod tests {
 
     #[test]
     fn refused() {
-        let invalid = [
-            "",
-            "-",
-            "+",
-            "s",
-            ".",
-            "-.",
-            ".s",
-            "+.s",
-            "x",
-            "10s foo",
-            "1d5",
-            "9223372036854775808ns",
-        ];
-        let invalid = invalid.into_iter().chain([
-            "9223372036854775.808us",
-            "3000000h",
-            "99999999999999999999s",
-        ]);
+        let invalid = ["", "-", "+", "s", ".", "-.", ".s", "+.s", "x", "10s foo", "1d5", "9223372036854775808ns"];
+        let invalid = invalid.into_iter().chain(["9223372036854775.808us", "3000000h", "99999999999999999999s"]);
         for text in invalid.filter(|text| !text.starts_with("1")) {
             let message = GoDuration::parse(text).map_err(|error| error.to_string());
             assert_eq!(message, Err(format!("time: invalid duration \"{text}\"")));
@@ -365,29 +280,17 @@ mod tests {
             ("1s3", "time: missing unit in duration \"1s3\""),
             ("3.5", "time: missing unit in duration \"3.5\""),
             ("1d", "time: unknown unit \"d\" in duration \"1d\""),
-            (
-                "10s foo",
-                "time: unknown unit \"s foo\" in duration \"10s foo\"",
-            ),
-            (
-                "1\"é\n",
-                "time: unknown unit \"\\\"\\xc3\\xa9\\x0a\" in duration \"1\\\"\\xc3\\xa9\\x0a\"",
-            ),
+            ("10s foo", "time: unknown unit \"s foo\" in duration \"10s foo\""),
+            ("1\"é\n", "time: unknown unit \"\\\"\\xc3\\xa9\\x0a\" in duration \"1\\\"\\xc3\\xa9\\x0a\""),
         ];
         for (text, expected) in cases {
-            assert_eq!(
-                GoDuration::parse(text).map_err(|error| error.to_string()),
-                Err(expected.to_owned())
-            );
+            assert_eq!(GoDuration::parse(text).map_err(|error| error.to_string()), Err(expected.to_owned()));
         }
     }
 
     #[test]
     fn standard_durations_are_not_negative() {
-        assert_eq!(
-            GoDuration::from_nanos(1_500).to_std(),
-            Some(Duration::from_nanos(1_500))
-        );
+        assert_eq!(GoDuration::from_nanos(1_500).to_std(), Some(Duration::from_nanos(1_500)));
         assert_eq!(GoDuration::from_nanos(-1).to_std(), None);
     }
 }

@@ -10,9 +10,7 @@ pub fn process_environment(name: &str) -> Option<String> {
 /// Why a token's references cannot be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ExpandError {
-    #[error(
-        "environment variables refer to one another more than {ENVIRONMENT_LEVELS_MAX} levels deep"
-    )]
+    #[error("environment variables refer to one another more than {ENVIRONMENT_LEVELS_MAX} levels deep")]
     TooDeep,
     #[error("value of an environment variable makes a word longer than {TOKEN_BYTES_MAX} octets")]
     TooLong,
@@ -21,10 +19,7 @@ pub(crate) enum ExpandError {
 /// Replaces all references; `None` where the text has none.
 ///
 /// All `{%…%}` are replaced before all `{$…}`. A value is searched again, up to [`ENVIRONMENT_LEVELS_MAX`] levels.
-pub(crate) fn expand(
-    text: &str,
-    environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Option<String>, ExpandError> {
+pub(crate) fn expand(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<String>, ExpandError> {
     let percent = expand_form(text, "{%", "%}", environment)?;
     let dollar = expand_form(percent.as_deref().unwrap_or(text), "{$", "}", environment)?;
     Ok(dollar.or(percent))
@@ -38,22 +33,12 @@ fn expand_form(
 ) -> Result<Option<String>, ExpandError> {
     let mut expanded: Option<String> = None;
     for _ in 0..ENVIRONMENT_LEVELS_MAX {
-        match replace(
-            expanded.as_deref().unwrap_or(text),
-            open,
-            close,
-            environment,
-        )? {
+        match replace(expanded.as_deref().unwrap_or(text), open, close, environment)? {
             Some(next) => expanded = Some(next),
             None => return Ok(expanded),
         }
     }
-    match replace(
-        expanded.as_deref().unwrap_or(text),
-        open,
-        close,
-        environment,
-    )? {
+    match replace(expanded.as_deref().unwrap_or(text), open, close, environment)? {
         Some(_) => Err(ExpandError::TooDeep),
         None => Ok(expanded),
     }
@@ -78,12 +63,7 @@ fn replace(
             break;
         };
         let value = environment(name).unwrap_or_default();
-        if out
-            .len()
-            .saturating_add(before.len())
-            .saturating_add(value.len())
-            > TOKEN_BYTES_MAX
-        {
+        if out.len().saturating_add(before.len()).saturating_add(value.len()) > TOKEN_BYTES_MAX {
             return Err(ExpandError::TooLong);
         }
         out.push_str(before);
@@ -153,25 +133,15 @@ mod tests {
             ("{$$}", Some("")),
         ];
         for (text, expected) in cases {
-            assert_eq!(
-                expand(text, &variables),
-                Ok(expected.map(str::to_owned)),
-                "{text}"
-            );
+            assert_eq!(expand(text, &variables), Ok(expected.map(str::to_owned)), "{text}");
         }
     }
 
     #[test]
     fn bounded() {
         assert_eq!(expand("{$LOOP}", &variables), Err(ExpandError::TooDeep));
-        assert_eq!(
-            expand("{%LOOP_PERCENT%}", &variables),
-            Err(ExpandError::TooDeep)
-        );
-        assert_eq!(
-            expand("{$LONG}{$PORT}", &variables),
-            Err(ExpandError::TooLong)
-        );
+        assert_eq!(expand("{%LOOP_PERCENT%}", &variables), Err(ExpandError::TooDeep));
+        assert_eq!(expand("{$LONG}{$PORT}", &variables), Err(ExpandError::TooLong));
         let doubling = |_: &str| Some("{$A}{$A}".repeat(64));
         assert_eq!(expand("{$A}", &doubling), Err(ExpandError::TooLong));
     }

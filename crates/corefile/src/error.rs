@@ -33,14 +33,7 @@ pub struct ParseError {
 impl ParseError {
     /// An error at a place; line 0 where there is no token to point at.
     pub fn parsing(file: Arc<str>, line: u32, message: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorKind::Parsing,
-            plugin: None,
-            file,
-            line,
-            message: message.into(),
-            remedy: None,
-        }
+        Self { kind: ErrorKind::Parsing, plugin: None, file, line, message: message.into(), remedy: None }
     }
 
     /// An error at a token.
@@ -50,34 +43,20 @@ impl ParseError {
 
     /// An error at a token whose text does not show the place.
     pub fn plain(token: &Token, message: impl Into<String>) -> Self {
-        Self {
-            kind: ErrorKind::Plain,
-            ..Self::at(token, message)
-        }
+        Self { kind: ErrorKind::Plain, ..Self::at(token, message) }
     }
 
     /// A token that stands where another was expected.
     pub fn syntax(token: &Token, expected: &str) -> Self {
-        let message = format!(
-            "Unexpected token '{}', expecting '{expected}'",
-            excerpt(token.text())
-        );
-        Self {
-            kind: ErrorKind::Syntax,
-            ..Self::at(token, message)
-        }
+        let message = format!("Unexpected token '{}', expecting '{expected}'", excerpt(token.text()));
+        Self { kind: ErrorKind::Syntax, ..Self::at(token, message) }
     }
 
     /// A directive that is known but that this program was built without.
     pub fn no_action(token: &Token) -> Self {
         let name = excerpt(token.text());
-        Self::plain(
-            token,
-            format!(
-                "no action found for directive '{name}' with server type 'dns' (missing a plugin?)"
-            ),
-        )
-        .with_remedy("-plugins lists the plugins of this program")
+        Self::plain(token, format!("no action found for directive '{name}' with server type 'dns' (missing a plugin?)"))
+            .with_remedy("-plugins lists the plugins of this program")
     }
 
     /// The same error with advice.
@@ -143,16 +122,8 @@ impl fmt::Display for ParseError {
             write!(f, "plugin/{plugin}: ")?;
         }
         match self.kind {
-            ErrorKind::Parsing => write!(
-                f,
-                "{}:{} - Error during parsing: {}",
-                self.file, self.line, self.message
-            ),
-            ErrorKind::Syntax => write!(
-                f,
-                "{}:{} - Syntax error: {}",
-                self.file, self.line, self.message
-            ),
+            ErrorKind::Parsing => write!(f, "{}:{} - Error during parsing: {}", self.file, self.line, self.message),
+            ErrorKind::Syntax => write!(f, "{}:{} - Syntax error: {}", self.file, self.line, self.message),
             ErrorKind::Plain => f.write_str(&self.message),
         }
     }
@@ -171,26 +142,15 @@ mod tests {
     #[test]
     fn texts() {
         let cases = [
-            (
-                ParseError::at(&token("x"), "no"),
-                "Corefile:3 - Error during parsing: no",
-                None,
-            ),
+            (ParseError::at(&token("x"), "no"), "Corefile:3 - Error during parsing: no", None),
             (
                 ParseError::syntax(&token("x"), "}"),
                 "Corefile:3 - Syntax error: Unexpected token 'x', expecting '}'",
                 None,
             ),
+            (ParseError::plain(&token("x"), "no"), "no", Some("no (Corefile:3)")),
             (
-                ParseError::plain(&token("x"), "no"),
-                "no",
-                Some("no (Corefile:3)"),
-            ),
-            (
-                ParseError::at(&token("x"), "no")
-                    .in_plugin("cache")
-                    .in_plugin("other")
-                    .with_remedy("say yes"),
+                ParseError::at(&token("x"), "no").in_plugin("cache").in_plugin("other").with_remedy("say yes"),
                 "plugin/cache: Corefile:3 - Error during parsing: no",
                 Some("plugin/cache: Corefile:3 - Error during parsing: no; say yes"),
             ),

@@ -91,10 +91,7 @@ mod tests {
         assert_eq!(excerpt(&"a".repeat(65)), format!("{}...", "a".repeat(64)));
         assert_eq!(excerpt(&"é".repeat(100)), format!("{}...", "é".repeat(32)));
         assert_eq!(excerpt_path(&"a".repeat(1000)), "a".repeat(1000));
-        assert_eq!(
-            quote(&"\n".repeat(100)),
-            format!("\"{}...\"", "\\n".repeat(32))
-        );
+        assert_eq!(quote(&"\n".repeat(100)), format!("\"{}...\"", "\\n".repeat(32)));
     }
 
     #[test]
@@ -103,10 +100,7 @@ mod tests {
             ("x", r#""x""#),
             ("it's", r#""it's""#),
             ("a\"b\\c", r#""a\"b\\c""#),
-            (
-                "\n\t\r\u{7}\u{8}\u{b}\u{c}\0\u{7f}",
-                r#""\n\t\r\a\b\v\f\x00\x7f""#,
-            ),
+            ("\n\t\r\u{7}\u{8}\u{b}\u{c}\0\u{7f}", r#""\n\t\r\a\b\v\f\x00\x7f""#),
             ("é\u{fffd}", "\"é\u{fffd}\""),
             ("\u{200b}\u{e0001}", r#""\u200b\U000e0001""#),
         ];

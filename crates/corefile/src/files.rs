@@ -15,29 +15,19 @@ pub fn read_regular_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     require_regular(&file.metadata()?)?;
     let mut content = Vec::new();
-    file.take(limit.saturating_add(1))
-        .read_to_end(&mut content)?;
+    file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > limit {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            format!("larger than {limit} octets"),
-        ));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} octets")));
     }
     Ok(content)
 }
 
 fn require_regular(metadata: &fs::Metadata) -> io::Result<()> {
     if metadata.is_dir() {
-        return Err(io::Error::new(
-            io::ErrorKind::IsADirectory,
-            "is a directory",
-        ));
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
     }
     if !metadata.is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a regular file",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     Ok(())
 }
@@ -129,15 +119,10 @@ mod tests {
         let path = directory.path().join("file");
         fs::write(&path, "content").expect("writable");
         assert_eq!(read_regular_file(&path, 7).expect("fits"), b"content");
-        let text = |path: &Path, limit| {
-            os_error_text(&read_regular_file(path, limit).expect_err("refused"))
-        };
+        let text = |path: &Path, limit| os_error_text(&read_regular_file(path, limit).expect_err("refused"));
         assert_eq!(text(&path, 6), "larger than 6 octets");
         assert_eq!(text(directory.path(), 7), "is a directory");
-        assert_eq!(
-            text(&directory.path().join("missing"), 7),
-            "no such file or directory"
-        );
+        assert_eq!(text(&directory.path().join("missing"), 7), "no such file or directory");
         assert_eq!(text(Path::new("/dev/null"), 7), "not a regular file");
     }
 
@@ -145,10 +130,7 @@ mod tests {
     fn a_fifo_is_refused_at_once() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let path = directory.path().join("fifo");
-        let made = std::process::Command::new("mkfifo")
-            .arg(&path)
-            .status()
-            .expect("mkfifo runs");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo runs");
         assert!(made.success());
         let error = read_regular_file(&path, 7).expect_err("refused");
         assert_eq!(error.to_string(), "not a regular file");

@@ -27,25 +27,15 @@ pub(crate) fn is_pattern(text: &str) -> bool {
 ///
 /// Directories that cannot be read match nothing.
 pub(crate) fn matches(pattern: &str) -> Result<Vec<PathBuf>, PatternError> {
-    let parts: Vec<Vec<Piece>> = pattern
-        .split('/')
-        .filter(|part| !part.is_empty())
-        .map(compile)
-        .collect::<Result<_, _>>()?;
+    let parts: Vec<Vec<Piece>> =
+        pattern.split('/').filter(|part| !part.is_empty()).map(compile).collect::<Result<_, _>>()?;
     if !is_pattern(pattern) {
         let path = PathBuf::from(pattern);
-        return Ok(if exists(&path) {
-            vec![path]
-        } else {
-            Vec::new()
-        });
+        return Ok(if exists(&path) { vec![path] } else { Vec::new() });
     }
     let mut found = vec![PathBuf::from("/")];
     for part in parts {
-        found = found
-            .iter()
-            .flat_map(|directory| step(directory, &part))
-            .collect();
+        found = found.iter().flat_map(|directory| step(directory, &part)).collect();
     }
     Ok(found)
 }
@@ -65,11 +55,7 @@ fn step(directory: &Path, part: &[Piece]) -> Vec<PathBuf> {
         .collect();
     if let Some(name) = literal {
         let path = directory.join(name);
-        return if exists(&path) {
-            vec![path]
-        } else {
-            Vec::new()
-        };
+        return if exists(&path) { vec![path] } else { Vec::new() };
     }
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();
@@ -180,10 +166,7 @@ mod tests {
         ];
         for (pattern, expected) in cases {
             let found = matches(&format!("{root}/{pattern}")).expect("well formed");
-            let expected: Vec<_> = expected
-                .iter()
-                .map(|name| Path::new(root).join(name))
-                .collect();
+            let expected: Vec<_> = expected.iter().map(|name| Path::new(root).join(name)).collect();
             assert_eq!(found, expected, "{pattern}");
         }
     }

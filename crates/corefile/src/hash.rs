@@ -20,9 +20,7 @@ pub fn fingerprint_input(corefile: &Corefile) -> Vec<u8> {
 
 fn write_block(out: &mut String, block: &ServerBlock) {
     out.push_str("{\"Keys\":");
-    write_list(out, '[', ']', &block.keys, |out, key| {
-        write_string(out, key.text())
-    });
+    write_list(out, '[', ']', &block.keys, |out, key| write_string(out, key.text()));
     out.push_str(",\"Tokens\":");
     let mut directives: Vec<_> = block.directives.iter().collect();
     directives.sort_by(|a, b| a.name.cmp(&b.name));
@@ -36,14 +34,7 @@ fn write_block(out: &mut String, block: &ServerBlock) {
 
 fn write_token(out: &mut String, token: &Token) {
     out.push_str("{\"File\":");
-    write_string(
-        out,
-        if token.is_imported() {
-            token.file()
-        } else {
-            ""
-        },
-    );
+    write_string(out, if token.is_imported() { token.file() } else { "" });
     // Writing to a String cannot fail.
     let _ = write!(out, ",\"Line\":{},\"Text\":", token.line());
     write_string(out, token.text());
@@ -96,10 +87,7 @@ mod tests {
 
     fn input(text: &str) -> String {
         let environment = |name: &str| (name == "ZONE").then(|| "example.org".to_owned());
-        let options = ParseOptions {
-            directives: None,
-            environment: &environment,
-        };
+        let options = ParseOptions { directives: None, environment: &environment };
         let corefile = parse(&Source::new("Corefile", text), &options).expect("valid");
         String::from_utf8(fingerprint_input(&corefile)).expect("text")
     }
@@ -121,10 +109,7 @@ mod tests {
                 r#"{"Keys":["example.org"],"Tokens":{}}]"#
             )
         );
-        assert_eq!(
-            input("\"a\nb\u{2028}\t\u{8}\u{c}\r\""),
-            r#"[{"Keys":["a\nb\u2028\t\b\f\r"],"Tokens":{}}]"#
-        );
+        assert_eq!(input("\"a\nb\u{2028}\t\u{8}\u{c}\r\""), r#"[{"Keys":["a\nb\u2028\t\b\f\r"],"Tokens":{}}]"#);
     }
 
     #[test]

@@ -9,9 +9,7 @@ use crate::excerpt::excerpt_path;
 use crate::files;
 use crate::glob;
 use crate::lexer::tokens_of;
-use crate::limits::{
-    FILE_BYTES_MAX, FILE_EXPANSIONS_MAX, IMPORTED_BYTES_MAX, SNIPPET_EXPANSIONS_MAX, TOKENS_MAX,
-};
+use crate::limits::{FILE_BYTES_MAX, FILE_EXPANSIONS_MAX, IMPORTED_BYTES_MAX, SNIPPET_EXPANSIONS_MAX, TOKENS_MAX};
 use crate::parse::Parser;
 use crate::stream::Origin;
 use crate::token::Token;
@@ -24,18 +22,14 @@ struct Import {
 
 /// The error that ends snippets importing one another, at `token`.
 pub(crate) fn snippet_depth(token: &Token) -> ParseError {
-    ParseError::at(
-        token,
-        format!("maximum snippet import depth ({SNIPPET_EXPANSIONS_MAX}) exceeded"),
-    )
-    .with_remedy("a snippet must not import itself, nor through another")
+    ParseError::at(token, format!("maximum snippet import depth ({SNIPPET_EXPANSIONS_MAX}) exceeded"))
+        .with_remedy("a snippet must not import itself, nor through another")
 }
 
 /// The error that ends files importing one another, at `token`; the number is what CoreDNS prints, not its bound.
 fn file_depth(token: &Token) -> ParseError {
-    ParseError::at(token, "maximum file import depth (10000) exceeded").with_remedy(
-        "a file must not import itself, nor through another or a pattern that matches it",
-    )
+    ParseError::at(token, "maximum file import depth (10000) exceeded")
+        .with_remedy("a file must not import itself, nor through another or a pattern that matches it")
 }
 
 impl Parser<'_> {
@@ -55,18 +49,13 @@ impl Parser<'_> {
 
     fn splice_import(&mut self, keyword: &Token) -> Result<(), ParseError> {
         let argument = self.stream.take_on_line().ok_or_else(|| {
-            ParseError::at(
-                keyword,
-                "Wrong argument count or unexpected line ending after 'import'",
-            )
-            .with_remedy("name a snippet, a file or a pattern on the same line")
+            ParseError::at(keyword, "Wrong argument count or unexpected line ending after 'import'")
+                .with_remedy("name a snippet, a file or a pattern on the same line")
         })?;
         let argument = self.expand(argument)?;
         if argument.text().is_empty() {
-            return Err(
-                ParseError::at(&argument, "Import requires a non-empty filepath")
-                    .with_remedy("an environment variable that is not set gives an empty name"),
-            );
+            return Err(ParseError::at(&argument, "Import requires a non-empty filepath")
+                .with_remedy("an environment variable that is not set gives an empty name"));
         }
         if let Some(extra) = self.stream.take_on_line() {
             let message = "Import takes only one argument (glob pattern or file)";
@@ -81,12 +70,7 @@ impl Parser<'_> {
         }
     }
 
-    fn splice_snippet(
-        &mut self,
-        argument: &Token,
-        name: Arc<str>,
-        tokens: Arc<[Token]>,
-    ) -> Result<(), ParseError> {
+    fn splice_snippet(&mut self, argument: &Token, name: Arc<str>, tokens: Arc<[Token]>) -> Result<(), ParseError> {
         let origin = Origin::Snippet(name);
         if self.snippet_expansions >= SNIPPET_EXPANSIONS_MAX || self.stream.is_expanding(&origin) {
             return Err(snippet_depth(argument));
@@ -116,18 +100,13 @@ impl Parser<'_> {
         let has_set = pattern.contains('[') && pattern.contains(']');
         if has_set || pattern.matches('*').count() > 1 || pattern.matches('?').count() > 1 {
             let shown = excerpt_path(&pattern);
-            let message =
-                format!("Glob pattern may only contain one wildcard (*), but has others: {shown}");
-            return Err(ParseError::at(argument, message).with_remedy(
-                "the directory counts too: use at most one *, at most one ? and no [ ]",
-            ));
+            let message = format!("Glob pattern may only contain one wildcard (*), but has others: {shown}");
+            return Err(ParseError::at(argument, message)
+                .with_remedy("the directory counts too: use at most one *, at most one ? and no [ ]"));
         }
         let matches = glob::matches(&pattern).map_err(|error| {
-            ParseError::at(
-                argument,
-                format!("Failed to use import pattern {asked}: {error}"),
-            )
-            .with_remedy("write \\[ for a [ in a name, \\\\ for a \\")
+            ParseError::at(argument, format!("Failed to use import pattern {asked}: {error}"))
+                .with_remedy("write \\[ for a [ in a name, \\\\ for a \\")
         })?;
         if matches.is_empty() {
             return self.nothing_found(argument, &pattern);
@@ -140,11 +119,7 @@ impl Parser<'_> {
     }
 
     /// No file: as it may be for a pattern, an error for a name.
-    fn nothing_found(
-        &mut self,
-        argument: &Token,
-        pattern: &str,
-    ) -> Result<Vec<Import>, ParseError> {
+    fn nothing_found(&mut self, argument: &Token, pattern: &str) -> Result<Vec<Import>, ParseError> {
         let asked = excerpt_path(argument.text());
         if !pattern.contains(['*', '?', '[', ']']) {
             let shown = excerpt_path(pattern);
@@ -167,34 +142,24 @@ impl Parser<'_> {
             return Err(file_depth(argument));
         }
         if let Some(tokens) = self.files.get(&path) {
-            return Ok(Import {
-                path,
-                tokens: Arc::clone(tokens),
-            });
+            return Ok(Import { path, tokens: Arc::clone(tokens) });
         }
-        let could_not = |reason: String| {
-            ParseError::at(argument, format!("Could not import {shown}: {reason}"))
-        };
-        let text =
-            files::read_regular_file(Path::new(&*path), FILE_BYTES_MAX).map_err(|error| {
-                let reason = files::os_error_text(&error);
-                could_not(match error.raw_os_error() {
-                    Some(_) => format!("open {shown}: {reason}"),
-                    None => reason,
-                })
-            })?;
+        let could_not = |reason: String| ParseError::at(argument, format!("Could not import {shown}: {reason}"));
+        let text = files::read_regular_file(Path::new(&*path), FILE_BYTES_MAX).map_err(|error| {
+            let reason = files::os_error_text(&error);
+            could_not(match error.raw_os_error() {
+                Some(_) => format!("open {shown}: {reason}"),
+                None => reason,
+            })
+        })?;
         self.imported_bytes = self.imported_bytes.saturating_add(text.len() as u64);
         if self.imported_bytes > IMPORTED_BYTES_MAX {
-            return Err(could_not(format!(
-                "imported files together are larger than {IMPORTED_BYTES_MAX} octets"
-            )));
+            return Err(could_not(format!("imported files together are larger than {IMPORTED_BYTES_MAX} octets")));
         }
         let tokens: Arc<[Token]> = tokens_of(&path, &text, true)?.into();
         self.imported_tokens = self.imported_tokens.saturating_add(tokens.len());
         if self.imported_tokens > TOKENS_MAX {
-            return Err(could_not(format!(
-                "imported files together have more than {TOKENS_MAX} words"
-            )));
+            return Err(could_not(format!("imported files together have more than {TOKENS_MAX} words")));
         }
         self.files.insert(Arc::clone(&path), Arc::clone(&tokens));
         Ok(Import { path, tokens })
@@ -209,13 +174,7 @@ fn joined(argument: &Token) -> Result<String, ParseError> {
     }
     let file = files::absolute(argument.file()).map_err(|error| {
         let (shown, reason) = (excerpt_path(argument.file()), files::os_error_text(&error));
-        ParseError::at(
-            argument,
-            format!("Failed to get absolute path of file: {shown}: {reason}"),
-        )
+        ParseError::at(argument, format!("Failed to get absolute path of file: {shown}: {reason}"))
     })?;
-    Ok(files::clean(&format!(
-        "{}/{pattern}",
-        files::directory(&file)
-    )))
+    Ok(files::clean(&format!("{}/{pattern}", files::directory(&file))))
 }

@@ -32,15 +32,7 @@ pub enum Scheme {
 
 impl Scheme {
     /// All schemes.
-    pub const ALL: [Self; 7] = [
-        Self::Dns,
-        Self::Tls,
-        Self::Quic,
-        Self::Grpc,
-        Self::Https,
-        Self::Https3,
-        Self::Unix,
-    ];
+    pub const ALL: [Self; 7] = [Self::Dns, Self::Tls, Self::Quic, Self::Grpc, Self::Https, Self::Https3, Self::Unix];
 
     /// The name, as it stands before `://`.
     pub fn name(self) -> &'static str {
@@ -75,10 +67,7 @@ impl fmt::Display for Scheme {
 /// Takes the scheme off an address; without a known one it is plain DNS. Schemes are lower-case.
 pub fn split_scheme(address: &str) -> (Scheme, &str) {
     let known = address.split_once("://").and_then(|(name, rest)| {
-        Scheme::ALL
-            .into_iter()
-            .find(|scheme| scheme.name() == name)
-            .map(|scheme| (scheme, rest))
+        Scheme::ALL.into_iter().find(|scheme| scheme.name() == name).map(|scheme| (scheme, rest))
     });
     known.unwrap_or((Scheme::Dns, address))
 }
@@ -133,13 +122,9 @@ impl KeyError {
             Self::EmptyPort(key) if key.is_empty() => "name a zone; '.' is all of them",
             Self::EmptyPort(_) => "name a port or remove the colon",
             Self::TooLong(_) => "separate zones by blanks",
-            Self::InvalidName(name) if name.is_empty() => {
-                "put a zone before the colon; '.:53' is all zones on port 53"
-            }
+            Self::InvalidName(name) if name.is_empty() => "put a zone before the colon; '.:53' is all zones on port 53",
             Self::InvalidName(_) => "labels have 1 to 63 octets, a name at most 255",
-            Self::InvalidRange(_) => {
-                "write the reverse zone itself, such as 8.b.d.0.1.0.0.2.ip6.arpa"
-            }
+            Self::InvalidRange(_) => "write the reverse zone itself, such as 8.b.d.0.1.0.0.2.ip6.arpa",
         }
     }
 }
@@ -158,10 +143,7 @@ fn split_zones_and_port(text: &str) -> Result<(Vec<String>, Option<String>), Key
         None => (text, None),
     };
     let qualified = fully_qualified(host);
-    if let Some(length) = [host.len(), qualified.len()]
-        .into_iter()
-        .find(|length| *length > ZONE_TEXT_MAX)
-    {
+    if let Some(length) = [host.len(), qualified.len()].into_iter().find(|length| *length > ZONE_TEXT_MAX) {
         return Err(KeyError::TooLong(length));
     }
     if host.is_empty() || !is_domain_name(&qualified) {
@@ -184,29 +166,18 @@ pub fn zone_addresses(key: &str, dns_port: &str) -> Result<Vec<ZoneAddress>, Key
     let (scheme, rest) = split_scheme(key);
     let (zones, port) = split_zones_and_port(rest)?;
     let port = port.unwrap_or_else(|| scheme.default_port(dns_port).to_owned());
-    Ok(zones
-        .into_iter()
-        .map(|zone| ZoneAddress {
-            scheme,
-            zone,
-            port: port.clone(),
-        })
-        .collect())
+    Ok(zones.into_iter().map(|zone| ZoneAddress { scheme, zone, port: port.clone() }).collect())
 }
 
 /// The addresses of all keys of a block, in the order of the text.
 ///
 /// # Errors
 /// The first key that names no zone, worded as CoreDNS does when it looks through the server blocks.
-pub fn block_addresses(
-    block: &ServerBlock,
-    dns_port: &str,
-) -> Result<Vec<ZoneAddress>, ParseError> {
+pub fn block_addresses(block: &ServerBlock, dns_port: &str) -> Result<Vec<ZoneAddress>, ParseError> {
     let mut addresses = Vec::new();
     for key in &block.keys {
         let of_key = zone_addresses(key.text(), dns_port).map_err(|error| {
-            ParseError::plain(key, format!("error inspecting server blocks: {error}"))
-                .with_remedy(error.remedy())
+            ParseError::plain(key, format!("error inspecting server blocks: {error}")).with_remedy(error.remedy())
         })?;
         addresses.extend(of_key);
     }
@@ -229,10 +200,7 @@ pub fn origins<'a>(
     if args.peek().is_some() {
         return normalize_zones(args);
     }
-    block_keys
-        .into_iter()
-        .filter_map(|key| zones_of(key).into_iter().next())
-        .collect()
+    block_keys.into_iter().filter_map(|key| zones_of(key).into_iter().next()).collect()
 }
 
 fn zones_of(text: &str) -> Vec<String> {
@@ -241,7 +209,5 @@ fn zones_of(text: &str) -> Vec<String> {
     if rest.contains(char::REPLACEMENT_CHARACTER) {
         return Vec::new();
     }
-    split_zones_and_port(rest)
-        .map(|(zones, _)| zones)
-        .unwrap_or_default()
+    split_zones_and_port(rest).map(|(zones, _)| zones).unwrap_or_default()
 }

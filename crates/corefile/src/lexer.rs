@@ -23,10 +23,7 @@ pub struct Source {
 impl Source {
     /// Names a text.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Vec<u8>>) -> Self {
-        Self {
-            name: name.into(),
-            text: text.into(),
-        }
+        Self { name: name.into(), text: text.into() }
     }
 }
 
@@ -36,41 +33,24 @@ impl Source {
 /// The text is larger than [`FILE_BYTES_MAX`] or has more than [`TOKENS_MAX`] tokens.
 pub fn tokenize(source: &Source) -> Result<Vec<Token>, ParseError> {
     if source.text.len() as u64 > FILE_BYTES_MAX {
-        let message = format!(
-            "Corefile is larger than {} MiB",
-            FILE_BYTES_MAX / (1024 * 1024)
-        );
+        let message = format!("Corefile is larger than {} MiB", FILE_BYTES_MAX / (1024 * 1024));
         return Err(ParseError::parsing(Arc::clone(&source.name), 0, message));
     }
     tokens_of(&source.name, &source.text, false)
 }
 
 /// Cuts the text of one file into tokens; `imported` marks them as coming from an import.
-pub(crate) fn tokens_of(
-    file: &Arc<str>,
-    text: &[u8],
-    imported: bool,
-) -> Result<Vec<Token>, ParseError> {
+pub(crate) fn tokens_of(file: &Arc<str>, text: &[u8], imported: bool) -> Result<Vec<Token>, ParseError> {
     let text = decode(text);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let mut lexer = Lexer {
-        chars: text.chars(),
-        line: 1,
-        token_end: 0,
-    };
+    let mut lexer = Lexer { chars: text.chars(), line: 1, token_end: 0 };
     let mut tokens = Vec::new();
     let mut previous_end = 0;
     while let Some((line, text)) = lexer.next_token() {
         if tokens.len() >= TOKENS_MAX {
             return Err(too_many_tokens(file, line));
         }
-        tokens.push(Token::new(
-            text.into(),
-            Arc::clone(file),
-            line,
-            line > previous_end,
-            imported,
-        ));
+        tokens.push(Token::new(text.into(), Arc::clone(file), line, line > previous_end, imported));
         previous_end = lexer.token_end;
     }
     Ok(tokens)
@@ -78,12 +58,8 @@ pub(crate) fn tokens_of(
 
 /// The error for a configuration of more than [`TOKENS_MAX`] tokens.
 pub(crate) fn too_many_tokens(file: &Arc<str>, line: u32) -> ParseError {
-    ParseError::parsing(
-        Arc::clone(file),
-        line,
-        format!("configuration has more than {TOKENS_MAX} words"),
-    )
-    .with_remedy("look for a snippet or file that is imported many times over")
+    ParseError::parsing(Arc::clone(file), line, format!("configuration has more than {TOKENS_MAX} words"))
+        .with_remedy("look for a snippet or file that is imported many times over")
 }
 
 /// Text of the bytes, each invalid octet as one U+FFFD.
@@ -112,11 +88,7 @@ impl Lexer<'_> {
     fn next_token(&mut self) -> Option<(u32, String)> {
         let first = self.skip_space_and_comments()?;
         let line = self.line;
-        let text = if first == '"' {
-            self.quoted()?
-        } else {
-            self.bare(first)
-        };
+        let text = if first == '"' { self.quoted()? } else { self.bare(first) };
         Some((line, text))
     }
 
@@ -196,10 +168,7 @@ mod tests {
 
     fn lex(text: &[u8]) -> Vec<(u32, String)> {
         let tokens = tokenize(&Source::new("Corefile", text)).expect("small text");
-        tokens
-            .iter()
-            .map(|token| (token.line(), token.text().to_owned()))
-            .collect()
+        tokens.iter().map(|token| (token.line(), token.text().to_owned())).collect()
     }
 
     /// A text and its tokens, each with its line.
@@ -207,10 +176,7 @@ mod tests {
 
     fn check(cases: &[Case<'_>]) {
         for (text, expected) in cases {
-            let expected: Vec<_> = expected
-                .iter()
-                .map(|(line, text)| (*line, (*text).to_owned()))
-                .collect();
+            let expected: Vec<_> = expected.iter().map(|(line, text)| (*line, (*text).to_owned())).collect();
             assert_eq!(lex(text), expected, "{}", String::from_utf8_lossy(text));
         }
     }
@@ -219,20 +185,11 @@ mod tests {
     fn words_and_lines() {
         check(&[
             (b"", &[]),
-            (
-                b"host:123 { directive }",
-                &[(1, "host:123"), (1, "{"), (1, "directive"), (1, "}")],
-            ),
+            (b"host:123 { directive }", &[(1, "host:123"), (1, "{"), (1, "directive"), (1, "}")]),
             (b"a\n\nb\tc", &[(1, "a"), (3, "b"), (3, "c")]),
-            (
-                b"skip those\r\nCR characters",
-                &[(1, "skip"), (1, "those"), (2, "CR"), (2, "characters")],
-            ),
+            (b"skip those\r\nCR characters", &[(1, "skip"), (1, "those"), (2, "CR"), (2, "characters")]),
             (b"a\rb", &[(1, "ab")]),
-            (
-                "a\u{a0}b\u{3000}c\u{85}d".as_bytes(),
-                &[(1, "a"), (1, "b"), (1, "c"), (1, "d")],
-            ),
+            ("a\u{a0}b\u{3000}c\u{85}d".as_bytes(), &[(1, "a"), (1, "b"), (1, "c"), (1, "d")]),
             ("\u{feff}:8080".as_bytes(), &[(1, ":8080")]),
             ("\u{feff}\u{feff}x".as_bytes(), &[(1, "\u{feff}x")]),
             (b"{} foo{ }", &[(1, "{}"), (1, "foo{"), (1, "}")]),
@@ -243,32 +200,17 @@ mod tests {
     #[test]
     fn quotes() {
         check(&[
-            (
-                b"a \"quoted value\" b\nfoobar",
-                &[(1, "a"), (1, "quoted value"), (1, "b"), (2, "foobar")],
-            ),
-            (
-                br#"A "quoted \"value\" inside" B"#,
-                &[(1, "A"), (1, "quoted \"value\" inside"), (1, "B")],
-            ),
+            (b"a \"quoted value\" b\nfoobar", &[(1, "a"), (1, "quoted value"), (1, "b"), (2, "foobar")]),
+            (br#"A "quoted \"value\" inside" B"#, &[(1, "A"), (1, "quoted \"value\" inside"), (1, "B")]),
             (br#""don't\escape""#, &[(1, "don't\\escape")]),
             (br#""don't\\escape""#, &[(1, "don't\\\\escape")]),
             (br#""C:\php\php-cgi.exe""#, &[(1, "C:\\php\\php-cgi.exe")]),
-            (
-                br#"empty "" string"#,
-                &[(1, "empty"), (1, ""), (1, "string")],
-            ),
-            (
-                b"\"two\nlines\" {\nx",
-                &[(1, "two\nlines"), (2, "{"), (3, "x")],
-            ),
+            (br#"empty "" string"#, &[(1, "empty"), (1, ""), (1, "string")]),
+            (b"\"two\nlines\" {\nx", &[(1, "two\nlines"), (2, "{"), (3, "x")]),
             (b"\"keeps\r\nCR\"", &[(1, "keeps\r\nCR")]),
             (br#""a"b"#, &[(1, "a"), (1, "b")]),
             (br#"a"b c"d"#, &[(1, "a\"b"), (1, "c\"d")]),
-            (
-                br#""ends in backslash\\" x"#,
-                &[(1, "ends in backslash\\\\"), (1, "x")],
-            ),
+            (br#""ends in backslash\\" x"#, &[(1, "ends in backslash\\\\"), (1, "x")]),
             (b"\"open to the end", &[(1, "open to the end")]),
             (b"x \"", &[(1, "x")]),
             (b"x \"\\", &[(1, "x")]),
@@ -304,9 +246,6 @@ mod tests {
     fn a_text_above_the_bound_is_an_error() {
         let text = vec![b'\n'; usize::try_from(FILE_BYTES_MAX).expect("fits") + 1];
         let error = tokenize(&Source::new("Corefile", text)).expect_err("too large");
-        assert_eq!(
-            error.to_string(),
-            "Corefile:0 - Error during parsing: Corefile is larger than 16 MiB"
-        );
+        assert_eq!(error.to_string(), "Corefile:0 - Error during parsing: Corefile is larger than 16 MiB");
     }
 }

@@ -45,8 +45,7 @@ pub use excerpt::{excerpt, excerpt_path, quote};
 pub use files::{os_error_text, read_regular_file};
 pub use hash::fingerprint_input;
 pub use keys::{
-    KeyError, Scheme, ZoneAddress, block_addresses, normalize_zones, origins, split_scheme,
-    zone_addresses,
+    KeyError, Scheme, ZoneAddress, block_addresses, normalize_zones, origins, split_scheme, zone_addresses,
 };
 pub use lexer::{Source, tokenize};
 pub use parse::{Checked, ParseOptions, check, parse};

@@ -52,10 +52,7 @@ pub fn parse(source: &Source, options: &ParseOptions<'_>) -> Result<Corefile, Pa
     let outcome = parser.run();
     parser.overflow()?;
     outcome?;
-    Ok(Corefile {
-        blocks: parser.blocks,
-        warnings: parser.warnings,
-    })
+    Ok(Corefile { blocks: parser.blocks, warnings: parser.warnings })
 }
 
 /// Parses a configuration and collects every error that it can.
@@ -65,23 +62,14 @@ pub fn check(source: &Source, options: &ParseOptions<'_>) -> Checked {
     let mut parser = match Parser::new(source, options, Mode::All) {
         Ok(parser) => parser,
         Err(error) => {
-            return Checked {
-                corefile: Corefile::default(),
-                errors: vec![error],
-            };
+            return Checked { corefile: Corefile::default(), errors: vec![error] };
         }
     };
     let outcome = parser.run();
     let outcome = parser.overflow().and(outcome);
     parser.errors.extend(outcome.err());
     parser.errors.truncate(ERRORS_MAX);
-    Checked {
-        corefile: Corefile {
-            blocks: parser.blocks,
-            warnings: parser.warnings,
-        },
-        errors: parser.errors,
-    }
+    Checked { corefile: Corefile { blocks: parser.blocks, warnings: parser.warnings }, errors: parser.errors }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -160,18 +148,14 @@ impl<'a> Parser<'a> {
 
     /// A token with its environment references replaced.
     pub(crate) fn expand(&mut self, token: Token) -> Result<Token, ParseError> {
-        let expanded =
-            environment::expand(token.text(), self.options.environment).map_err(|error| {
-                ParseError::at(&token, format!("{error}: '{}'", excerpt(token.text())))
-            })?;
+        let expanded = environment::expand(token.text(), self.options.environment)
+            .map_err(|error| ParseError::at(&token, format!("{error}: '{}'", excerpt(token.text()))))?;
         let Some(text) = expanded else {
             return Ok(token);
         };
         self.expanded_bytes = self.expanded_bytes.saturating_add(text.len());
         if self.expanded_bytes > EXPANDED_BYTES_MAX {
-            let message = format!(
-                "values of environment variables add more than {EXPANDED_BYTES_MAX} octets"
-            );
+            let message = format!("values of environment variables add more than {EXPANDED_BYTES_MAX} octets");
             return Err(ParseError::at(&token, message));
         }
         Ok(token.with_text(text))
@@ -188,10 +172,7 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let line = self.last.as_ref().map_or(0, Token::line);
-        Err(too_many_tokens(
-            self.last.as_ref().map_or(&self.name, Token::file),
-            line,
-        ))
+        Err(too_many_tokens(self.last.as_ref().map_or(&self.name, Token::file), line))
     }
 
     /// An error at the token taken last.
@@ -217,10 +198,7 @@ impl<'a> Parser<'a> {
     /// One server block, snippet or import at the outer level.
     fn block(&mut self) -> Result<(), ParseError> {
         let (keys, end) = self.keys()?;
-        let mut block = ServerBlock {
-            keys,
-            directives: Vec::new(),
-        };
+        let mut block = ServerBlock { keys, directives: Vec::new() };
         if end == KeysEnd::Body {
             if let Some(name) = snippet_name(&block.keys) {
                 return self.snippet(name);
@@ -242,9 +220,7 @@ impl<'a> Parser<'a> {
             let Some(token) = self.stream.peek() else {
                 let end = KeysEnd::Text;
                 return if another {
-                    Err(self
-                        .unexpected_end()
-                        .with_remedy("remove the comma behind the last address"))
+                    Err(self.unexpected_end().with_remedy("remove the comma behind the last address"))
                 } else {
                     Ok((keys, end))
                 };
@@ -258,8 +234,7 @@ impl<'a> Parser<'a> {
             if token.text() == "{" {
                 if another {
                     let message = "Expected another address but had '{' - check for extra comma";
-                    return Err(ParseError::at(&token, message)
-                        .with_remedy("remove the comma behind the last address"));
+                    return Err(ParseError::at(&token, message).with_remedy("remove the comma behind the last address"));
                 }
                 return Ok((keys, KeysEnd::Body));
             }
@@ -285,10 +260,7 @@ impl<'a> Parser<'a> {
     /// The body of a snippet, kept as it is until it is used.
     fn snippet(&mut self, name: String) -> Result<(), ParseError> {
         if self.snippets.contains_key(name.as_str()) {
-            let message = format!(
-                "redeclaration of previously declared snippet {}",
-                excerpt(&name)
-            );
+            let message = format!("redeclaration of previously declared snippet {}", excerpt(&name));
             let error = match self.stream.peek() {
                 Some(token) => ParseError::at(token, message),
                 None => self.error_at_last(&message),
@@ -301,18 +273,14 @@ impl<'a> Parser<'a> {
             self.report(error)?;
             return Ok(());
         }
-        self.snippets
-            .entry(name.into())
-            .or_insert_with(|| tokens.into());
+        self.snippets.entry(name.into()).or_insert_with(|| tokens.into());
         Ok(())
     }
 
     fn snippet_tokens(&mut self) -> Result<Vec<Token>, ParseError> {
         let open = self.stream.peek().cloned();
         if open.as_ref().is_none_or(|token| token.text() != "{") {
-            return Err(self
-                .expected(open.as_ref(), "{")
-                .with_remedy("the body of a snippet is in braces"));
+            return Err(self.expected(open.as_ref(), "{").with_remedy("the body of a snippet is in braces"));
         }
         self.take();
         let mut tokens = Vec::new();
@@ -326,18 +294,12 @@ impl<'a> Parser<'a> {
             }
             tokens.push(token);
         }
-        Err(self
-            .expected(None, "}")
-            .with_remedy("close the snippet with a '}' on a line of its own"))
+        Err(self.expected(None, "}").with_remedy("close the snippet with a '}' on a line of its own"))
     }
 
     /// The directives of a server block, in braces or to the end of the text.
     fn body(&mut self, block: &mut ServerBlock) -> Result<(), ParseError> {
-        let open = self
-            .stream
-            .peek()
-            .filter(|token| token.text() == "{")
-            .cloned();
+        let open = self.stream.peek().filter(|token| token.text() == "{").cloned();
         if open.is_some() {
             self.take();
         }
@@ -367,16 +329,10 @@ impl<'a> Parser<'a> {
             // may rest on it.
             Some(last) if last.text() == "}" => {
                 let message = format!("missing '}}' at the end of {} for {place}", last.file());
-                self.warnings.push(Warning {
-                    file: Arc::clone(last.file()),
-                    line: last.line(),
-                    message,
-                });
+                self.warnings.push(Warning { file: Arc::clone(last.file()), line: last.line(), message });
                 Ok(())
             }
-            _ => Err(self
-                .expected(None, "}")
-                .with_remedy(format!("{place} is never closed"))),
+            _ => Err(self.expected(None, "}").with_remedy(format!("{place} is never closed"))),
         }
     }
 
@@ -388,10 +344,7 @@ impl<'a> Parser<'a> {
         index: &mut HashMap<Arc<str>, usize>,
     ) -> Result<(), ParseError> {
         let key = self.expand(name.clone())?;
-        let known = self
-            .options
-            .directives
-            .is_none_or(|known| known.contains(&key.text()));
+        let known = self.options.directives.is_none_or(|known| known.contains(&key.text()));
         if !known {
             let error = unknown_directive(&key, self.options.directives.unwrap_or_default());
             self.report(error)?;
@@ -404,9 +357,7 @@ impl<'a> Parser<'a> {
                 _ if nesting == 0 && token.starts_line() => break,
                 "}" if nesting == 0 => {
                     let message = "Unexpected '}' because no matching opening brace";
-                    return Err(
-                        ParseError::at(token, message).with_remedy("put '}' on a line of its own")
-                    );
+                    return Err(ParseError::at(token, message).with_remedy("put '}' on a line of its own"));
                 }
                 "}" => nesting -= 1,
                 "import" if token.starts_line() => {
@@ -423,10 +374,7 @@ impl<'a> Parser<'a> {
         }
         if nesting > 0 {
             let place = format!("{}:{}", key.file(), key.line());
-            let remedy = format!(
-                "the block of '{}' at {place} is never closed",
-                excerpt(key.text())
-            );
+            let remedy = format!("the block of '{}' at {place} is never closed", excerpt(key.text()));
             return Err(self.unexpected_end().with_remedy(remedy));
         }
         if known {
@@ -436,12 +384,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn add_directive(
-    block: &mut ServerBlock,
-    index: &mut HashMap<Arc<str>, usize>,
-    name: &str,
-    tokens: Vec<Token>,
-) {
+fn add_directive(block: &mut ServerBlock, index: &mut HashMap<Arc<str>, usize>, name: &str, tokens: Vec<Token>) {
     if let Some(directive) = index.get(name).and_then(|at| block.directives.get_mut(*at)) {
         directive.tokens.extend(tokens);
         return;
@@ -458,24 +401,18 @@ fn snippet_name(keys: &[Token]) -> Option<String> {
 }
 
 /// The `import` by which the body of a snippet imports the snippet itself.
-fn self_import<'t>(
-    body: &'t [Token],
-    name: &str,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Option<&'t Token> {
+fn self_import<'t>(body: &'t [Token], name: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<&'t Token> {
     let pairs = body.iter().zip(body.iter().skip(1));
     let mut imports = pairs.enumerate().filter(|(index, (keyword, argument))| {
         let begins_line = *index == 0 || keyword.starts_line();
         keyword.text() == "import" && begins_line && !argument.starts_line()
     });
     imports
-        .find(
-            |(_, (_, argument))| match environment::expand(argument.text(), env) {
-                Ok(Some(expanded)) => expanded == name,
-                Ok(None) => argument.text() == name,
-                Err(_) => false,
-            },
-        )
+        .find(|(_, (_, argument))| match environment::expand(argument.text(), env) {
+            Ok(Some(expanded)) => expanded == name,
+            Ok(None) => argument.text() == name,
+            Err(_) => false,
+        })
         .map(|(_, (keyword, _))| keyword)
 }
 

@@ -39,17 +39,8 @@ pub(crate) struct TokenStream {
 impl TokenStream {
     /// Starts with the tokens of the main file.
     pub(crate) fn new(origin: Origin, tokens: Vec<Token>) -> Self {
-        let main = Run {
-            origin,
-            tokens: tokens.into(),
-            next: 0,
-        };
-        Self {
-            runs: vec![main],
-            ahead: None,
-            at_seam: true,
-            read: 0,
-        }
+        let main = Run { origin, tokens: tokens.into(), next: 0 };
+        Self { runs: vec![main], ahead: None, at_seam: true, read: 0 }
     }
 
     /// The next token, left where it is.
@@ -72,16 +63,9 @@ impl TokenStream {
     ///
     /// Unlike `peek` it leaves the stack as it is, so that `is_expanding` still tells of the token taken last.
     pub(crate) fn take_on_line(&mut self) -> Option<Token> {
-        debug_assert!(
-            self.ahead.is_none(),
-            "looks at the run, not at a token taken from it"
-        );
+        debug_assert!(self.ahead.is_none(), "looks at the run, not at a token taken from it");
         let run = self.runs.last_mut()?;
-        let token = run
-            .tokens
-            .get(run.next)
-            .filter(|token| !token.starts_line())?
-            .clone();
+        let token = run.tokens.get(run.next).filter(|token| !token.starts_line())?.clone();
         run.next += 1;
         Some(token)
     }
@@ -93,15 +77,8 @@ impl TokenStream {
 
     /// Puts a text in front of what is left; its end is the end of a line.
     pub(crate) fn splice(&mut self, origin: Origin, tokens: Arc<[Token]>) {
-        debug_assert!(
-            self.ahead.is_none(),
-            "text is spliced in at the point of reading"
-        );
-        self.runs.push(Run {
-            origin,
-            tokens,
-            next: 0,
-        });
+        debug_assert!(self.ahead.is_none(), "text is spliced in at the point of reading");
+        self.runs.push(Run { origin, tokens, next: 0 });
         self.at_seam = true;
     }
 
@@ -113,13 +90,10 @@ impl TokenStream {
     /// Whether the token taken last stands, at whatever depth, in the text of that origin.
     pub(crate) fn is_expanding(&self, origin: &Origin) -> bool {
         // A run that nothing was taken from is a file that waits for its turn in the same import.
-        self.runs
-            .iter()
-            .filter(|run| run.next > 0)
-            .any(|run| match (&run.origin, origin) {
-                (Origin::Main(Some(path)), Origin::File(file)) => path == file,
-                (of_run, origin) => of_run == origin,
-            })
+        self.runs.iter().filter(|run| run.next > 0).any(|run| match (&run.origin, origin) {
+            (Origin::Main(Some(path)), Origin::File(file)) => path == file,
+            (of_run, origin) => of_run == origin,
+        })
     }
 
     /// Whether reading stopped because there were more than [`TOKENS_MAX`] tokens.
@@ -137,11 +111,7 @@ impl TokenStream {
                 run.next += 1;
                 self.read += 1;
                 let token = token.clone();
-                return Some(if std::mem::take(&mut self.at_seam) {
-                    token.at_line_start()
-                } else {
-                    token
-                });
+                return Some(if std::mem::take(&mut self.at_seam) { token.at_line_start() } else { token });
             }
             if self.runs.len() == 1 {
                 return None;

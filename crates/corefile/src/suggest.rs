@@ -46,14 +46,8 @@ mod tests {
 
     #[test]
     fn distances() {
-        let cases = [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("abc", "", 3),
-            ("kitten", "sitting", 3),
-            ("ab", "ba", 1),
-            ("é", "e", 1),
-        ];
+        let cases =
+            [("", "", 0), ("", "abc", 3), ("abc", "", 3), ("kitten", "sitting", 3), ("ab", "ba", 1), ("é", "e", 1)];
         for (from, to, expected) in cases {
             assert_eq!(distance(from, to), expected, "{from} {to}");
         }
@@ -61,15 +55,7 @@ mod tests {
 
     #[test]
     fn suggestions() {
-        let known = [
-            "forward",
-            "file",
-            "cache",
-            "log",
-            "loop",
-            "kubernetes",
-            "on",
-        ];
+        let known = ["forward", "file", "cache", "log", "loop", "kubernetes", "on"];
         let cases = [
             ("foward", Some("forward")),
             ("Forward", Some("forward")),

@@ -15,20 +15,8 @@ pub struct Token {
 
 impl Token {
     /// Builds a token; `line` counts from 1.
-    pub(crate) fn new(
-        text: Arc<str>,
-        file: Arc<str>,
-        line: u32,
-        starts_line: bool,
-        imported: bool,
-    ) -> Self {
-        Self {
-            text,
-            file,
-            line,
-            starts_line,
-            imported,
-        }
+    pub(crate) fn new(text: Arc<str>, file: Arc<str>, line: u32, starts_line: bool, imported: bool) -> Self {
+        Self { text, file, line, starts_line, imported }
     }
 
     /// The text without quotes, environment references replaced.
@@ -60,18 +48,12 @@ impl Token {
 
     /// The same token with other text.
     pub(crate) fn with_text(self, text: impl Into<Arc<str>>) -> Self {
-        Self {
-            text: text.into(),
-            ..self
-        }
+        Self { text: text.into(), ..self }
     }
 
     /// The same token as the first of a line.
     pub(crate) fn at_line_start(self) -> Self {
-        Self {
-            starts_line: true,
-            ..self
-        }
+        Self { starts_line: true, ..self }
     }
 }
 

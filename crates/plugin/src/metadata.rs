@@ -83,9 +83,16 @@ mod tests {
 
     #[test]
     fn labels_need_a_slash_inside() {
-        for (label, valid) in
-            [("p/L", true), ("P/L/S", true), ("LABEL", false), ("a.b", false), ("/x", false), ("x/", false), ("/", false), ("//", false)]
-        {
+        for (label, valid) in [
+            ("p/L", true),
+            ("P/L/S", true),
+            ("LABEL", false),
+            ("a.b", false),
+            ("/x", false),
+            ("x/", false),
+            ("/", false),
+            ("//", false),
+        ] {
             assert_eq!(Metadata::is_label(label), valid, "{label}");
         }
     }

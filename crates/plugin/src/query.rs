@@ -114,7 +114,14 @@ impl Query {
     }
 
     /// Fills in a message that came; `request` was read from `message`. Returns whether it has a question.
-    pub fn receive(&mut self, message: &[u8], request: Request, client: SocketAddr, local: SocketAddr, now: Instant) -> bool {
+    pub fn receive(
+        &mut self,
+        message: &[u8],
+        request: Request,
+        client: SocketAddr,
+        local: SocketAddr,
+        now: Instant,
+    ) -> bool {
         self.message.clear();
         self.message.extend_from_slice(message);
         self.header = request.header;

@@ -176,7 +176,10 @@ mod tests {
         reply.edns = Some(ReplyEdns::default());
         drop(reply);
         let fresh = Reply::new("b");
-        assert_eq!((fresh.rcode, fresh.truncated, fresh.authoritative, fresh.author), (Rcode::NOERROR, false, false, "b"));
+        assert_eq!(
+            (fresh.rcode, fresh.truncated, fresh.authoritative, fresh.author),
+            (Rcode::NOERROR, false, false, "b")
+        );
         assert!(fresh.answer.is_empty() && fresh.edns.is_none());
     }
 }

@@ -32,7 +32,8 @@ pub trait Transfer: Send + Sync {
     ///
     /// # Errors
     /// [`TransferError::NotAuthoritative`] where another plugin is to be asked.
-    fn transfer(&self, zone: &Name, serial: u32) -> Result<Box<dyn Iterator<Item = Record> + Send + '_>, TransferError>;
+    fn transfer(&self, zone: &Name, serial: u32)
+    -> Result<Box<dyn Iterator<Item = Record> + Send + '_>, TransferError>;
 }
 
 /// A source of search paths.

@@ -89,7 +89,10 @@ impl Ask {
         let mut out = Vec::new();
         let header = Header { id: 0x2a2a, bits: self.flags, ..Header::default() };
         let limit = usize::from(u16::MAX);
-        encode(&Outgoing { header, question: &question, sections: nothing, opt: &opt, limit, compress_above: limit }, &mut out);
+        encode(
+            &Outgoing { header, question: &question, sections: nothing, opt: &opt, limit, compress_above: limit },
+            &mut out,
+        );
         out
     }
 

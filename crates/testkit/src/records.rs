@@ -20,7 +20,12 @@ pub enum Section {
 ///
 /// # Errors
 /// A text that shows both sides.
-pub fn same_records<S: AsRef<str>>(actual: &[Record], expected: &[S], ordered: bool, exact: bool) -> Result<(), String> {
+pub fn same_records<S: AsRef<str>>(
+    actual: &[Record],
+    expected: &[S],
+    ordered: bool,
+    exact: bool,
+) -> Result<(), String> {
     let actual: Vec<&Record> = actual.iter().filter(|record| record.rtype != RrType::OPT).collect();
     let expected: Vec<&str> = expected.iter().map(AsRef::as_ref).collect();
     let mut left = actual.clone();
