@@ -208,7 +208,8 @@ impl<'a> Translator<'a> {
     }
 
     fn escape(&mut self) -> Result<(), GoRegexError> {
-        let character = self.input.next().ok_or_else(|| GoRegexError::new("trailing backslash at end of expression", ""))?;
+        let character =
+            self.input.next().ok_or_else(|| GoRegexError::new("trailing backslash at end of expression", ""))?;
         match character {
             'Q' => self.quoted(),
             'A' => self.atom(r"\A"),
