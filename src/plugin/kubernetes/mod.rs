@@ -1,0 +1,3 @@
+//! The kubernetes plugin: names of a cluster's Services, endpoints and Pods.
+
+pub mod object;

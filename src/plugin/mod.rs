@@ -1,0 +1,3 @@
+//! The plugins of the server, one directory each.
+
+pub mod kubernetes;
