@@ -1,3 +1,5 @@
 //! The kubernetes plugin: names of a cluster's Services, endpoints and Pods.
 
 pub mod object;
+pub mod selector;
+pub mod source;

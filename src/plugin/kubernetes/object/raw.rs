@@ -10,8 +10,8 @@ use super::address::Address;
 use super::labels::Labels;
 use super::lenient::{Flag, List, Number, Section, Text};
 use super::types::{
-    Endpoint, EndpointSlice, Namespace, Pod, Port, Protocol, Service, ServiceImport, ServiceKind, SourceCluster,
-    Version,
+    Endpoint, EndpointSlice, Namespace, Pod, Port, Protocol, Service, ServiceImport, ServiceKind,
+    SourceCluster, Version,
 };
 
 /// The label that ties a slice to its Service.
@@ -50,17 +50,23 @@ pub(in super::super) struct RawPort {
     pub(in super::super) target_port: Text,
 }
 
+/// An object of any of the kinds: the union of the fields, since the kind may come after them.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(in super::super) struct RawService {
+pub(in super::super) struct RawObject {
     pub(in super::super) metadata: Section<RawMeta>,
-    pub(in super::super) spec: Section<RawServiceSpec>,
-    pub(in super::super) status: Section<RawServiceStatus>,
+    pub(in super::super) spec: Section<RawSpec>,
+    pub(in super::super) status: Section<RawStatus>,
+    /// Of a slice.
+    pub(in super::super) ports: List<Section<RawPort>>,
+    /// Of a slice.
+    pub(in super::super) endpoints: List<Section<RawEndpoint>>,
 }
 
+/// The specification of a Service, a ServiceImport or a Pod.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(in super::super) struct RawServiceSpec {
+pub(in super::super) struct RawSpec {
     #[serde(rename = "type")]
     kind: Text,
     external_name: Text,
@@ -70,21 +76,33 @@ pub(in super::super) struct RawServiceSpec {
     cluster_ips: List<Text>,
     #[serde(rename = "externalIPs")]
     external_ips: List<Text>,
+    ips: List<Text>,
     pub(in super::super) ports: List<Section<RawPort>>,
     pub(in super::super) selector: Labels,
     pub(in super::super) publish_not_ready_addresses: Flag,
     pub(in super::super) ip_families: List<Text>,
+    pub(in super::super) hostname: Text,
+    pub(in super::super) subdomain: Text,
+    pub(in super::super) containers: List<Section<RawContainer>>,
+    pub(in super::super) init_containers: List<Section<RawContainer>>,
 }
 
+/// The status of a Service or a Pod.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(in super::super) struct RawServiceStatus {
+pub(in super::super) struct RawStatus {
     load_balancer: Section<RawLoadBalancer>,
+    pub(in super::super) phase: Text,
+    #[serde(rename = "podIP")]
+    pod_ip: Text,
+    #[serde(rename = "podIPs")]
+    pod_ips: List<Section<RawPodIp>>,
+    pub(in super::super) conditions: List<Section<RawCondition>>,
 }
 
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
-struct RawLoadBalancer {
+pub(in super::super) struct RawLoadBalancer {
     ingress: List<Section<RawIngress>>,
 }
 
@@ -96,16 +114,8 @@ struct RawIngress {
 }
 
 #[derive(Clone, Debug, Default, serde::Deserialize)]
-#[serde(default)]
-pub(in super::super) struct RawSlice {
-    pub(in super::super) metadata: Section<RawMeta>,
-    ports: List<Section<RawPort>>,
-    endpoints: List<Section<RawEndpoint>>,
-}
-
-#[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct RawEndpoint {
+pub(in super::super) struct RawEndpoint {
     addresses: List<Text>,
     conditions: Section<RawConditions>,
     hostname: Text,
@@ -126,23 +136,6 @@ struct RawReference {
 }
 
 #[derive(Clone, Debug, Default, serde::Deserialize)]
-#[serde(default)]
-pub(in super::super) struct RawPod {
-    pub(in super::super) metadata: Section<RawMeta>,
-    pub(in super::super) spec: Section<RawPodSpec>,
-    pub(in super::super) status: Section<RawPodStatus>,
-}
-
-#[derive(Clone, Debug, Default, serde::Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(in super::super) struct RawPodSpec {
-    pub(in super::super) hostname: Text,
-    pub(in super::super) subdomain: Text,
-    pub(in super::super) containers: List<Section<RawContainer>>,
-    pub(in super::super) init_containers: List<Section<RawContainer>>,
-}
-
-#[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct RawContainer {
     pub(in super::super) restart_policy: Text,
@@ -158,19 +151,8 @@ pub(in super::super) struct RawContainerPort {
 }
 
 #[derive(Clone, Debug, Default, serde::Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(in super::super) struct RawPodStatus {
-    pub(in super::super) phase: Text,
-    #[serde(rename = "podIP")]
-    pod_ip: Text,
-    #[serde(rename = "podIPs")]
-    pod_ips: List<Section<RawPodIp>>,
-    pub(in super::super) conditions: List<Section<RawCondition>>,
-}
-
-#[derive(Clone, Debug, Default, serde::Deserialize)]
 #[serde(default)]
-struct RawPodIp {
+pub(in super::super) struct RawPodIp {
     ip: Text,
 }
 
@@ -182,35 +164,17 @@ pub(in super::super) struct RawCondition {
     pub(in super::super) status: Text,
 }
 
-#[derive(Clone, Debug, Default, serde::Deserialize)]
-#[serde(default)]
-pub(in super::super) struct RawNamespace {
-    pub(in super::super) metadata: Section<RawMeta>,
-}
-
-#[derive(Clone, Debug, Default, serde::Deserialize)]
-#[serde(default)]
-pub(in super::super) struct RawImport {
-    pub(in super::super) metadata: Section<RawMeta>,
-    spec: Section<RawImportSpec>,
-}
-
-#[derive(Clone, Debug, Default, serde::Deserialize)]
-#[serde(default)]
-struct RawImportSpec {
-    #[serde(rename = "type")]
-    kind: Text,
-    ips: List<Text>,
-    ports: List<Section<RawPort>>,
-}
-
-impl RawPod {
-    /// The addresses, `status.podIP` first, each once.
+impl RawObject {
+    /// The addresses of a Pod, `status.podIP` first, each once.
     pub(in super::super) fn addresses(&self) -> Vec<Address> {
         let status = &self.status.0;
         let mut addresses = Vec::new();
-        for text in std::iter::once(&status.pod_ip).chain(status.pod_ips.0.iter().map(|ip| &ip.0.ip)) {
-            if let Some(address) = Address::parse(&text.0).filter(|address| !addresses.contains(address)) {
+        for text in
+            std::iter::once(&status.pod_ip).chain(status.pod_ips.0.iter().map(|ip| &ip.0.ip))
+        {
+            if let Some(address) =
+                Address::parse(&text.0).filter(|address| !addresses.contains(address))
+            {
                 addresses.push(address);
             }
         }
@@ -218,15 +182,18 @@ impl RawPod {
     }
 }
 
-impl From<RawNamespace> for Namespace {
-    fn from(raw: RawNamespace) -> Self {
+impl From<RawObject> for Namespace {
+    fn from(raw: RawObject) -> Self {
         let meta = raw.metadata.0;
-        Self { version: Version::parse(&meta.resource_version.0), name: meta.name.0 }
+        Self {
+            version: Version::parse(&meta.resource_version.0),
+            name: meta.name.0,
+        }
     }
 }
 
-impl From<RawService> for Service {
-    fn from(raw: RawService) -> Self {
+impl From<RawObject> for Service {
+    fn from(raw: RawObject) -> Self {
         let (meta, spec) = (raw.metadata.0, raw.spec.0);
         let mut cluster_ips = spec.cluster_ips.0;
         if cluster_ips.is_empty() {
@@ -236,9 +203,21 @@ impl From<RawService> for Service {
         if headless {
             cluster_ips.clear();
         }
-        let ingress = raw.status.0.load_balancer.0.ingress.0.into_iter().map(|Section(ingress)| {
-            if ingress.ip.0.is_empty() { ingress.hostname } else { ingress.ip }
-        });
+        let ingress = raw
+            .status
+            .0
+            .load_balancer
+            .0
+            .ingress
+            .0
+            .into_iter()
+            .map(|Section(ingress)| {
+                if ingress.ip.0.is_empty() {
+                    ingress.hostname
+                } else {
+                    ingress.ip
+                }
+            });
         Self {
             version: Version::parse(&meta.resource_version.0),
             namespace: meta.namespace.0,
@@ -258,14 +237,16 @@ impl From<RawService> for Service {
     }
 }
 
-impl From<RawSlice> for EndpointSlice {
-    fn from(raw: RawSlice) -> Self {
+impl From<RawObject> for EndpointSlice {
+    fn from(raw: RawObject) -> Self {
         let meta = raw.metadata.0;
         let label = |key| meta.labels.get(key).unwrap_or_default();
-        let source = meta
-            .labels
-            .get(IMPORT_LABEL)
-            .map(|import| Box::new(SourceCluster { import: import.into(), cluster: label(CLUSTER_LABEL).into() }));
+        let source = meta.labels.get(IMPORT_LABEL).map(|import| {
+            Box::new(SourceCluster {
+                import: import.into(),
+                cluster: label(CLUSTER_LABEL).into(),
+            })
+        });
         let trigger_time = meta.annotations.0.trigger_time.0;
         Self {
             version: Version::parse(&meta.resource_version.0),
@@ -275,7 +256,12 @@ impl From<RawSlice> for EndpointSlice {
             source,
             trigger_time: Some(trigger_time).filter(|time| !time.is_empty()),
             ports: ports_or_sentinel(raw.ports),
-            endpoints: raw.endpoints.0.into_iter().flat_map(|Section(endpoint)| endpoint.ready()).collect(),
+            endpoints: raw
+                .endpoints
+                .0
+                .into_iter()
+                .flat_map(|Section(endpoint)| endpoint.ready())
+                .collect(),
         }
     }
 }
@@ -287,7 +273,8 @@ impl RawEndpoint {
         let addresses = if ready { self.addresses.0 } else { Vec::new() };
         let hostname = as_label(self.hostname);
         let target_name = as_label(self.target_ref.0.name);
-        let zone = Some(self.zone.0.to_ascii_lowercase().into_boxed_str()).filter(|zone| !zone.is_empty());
+        let zone =
+            Some(self.zone.0.to_ascii_lowercase().into_boxed_str()).filter(|zone| !zone.is_empty());
         addresses.into_iter().filter_map(move |Text(address)| {
             Some(Endpoint {
                 address: Address::parse(&address)?,
@@ -299,8 +286,8 @@ impl RawEndpoint {
     }
 }
 
-impl From<RawPod> for Pod {
-    fn from(raw: RawPod) -> Self {
+impl From<RawObject> for Pod {
+    fn from(raw: RawObject) -> Self {
         let addresses = raw.addresses().into();
         let meta = raw.metadata.0;
         Self {
@@ -314,8 +301,8 @@ impl From<RawPod> for Pod {
     }
 }
 
-impl From<RawImport> for ServiceImport {
-    fn from(raw: RawImport) -> Self {
+impl From<RawObject> for ServiceImport {
+    fn from(raw: RawObject) -> Self {
         let (meta, spec) = (raw.metadata.0, raw.spec.0);
         Self {
             version: Version::parse(&meta.resource_version.0),
@@ -323,7 +310,12 @@ impl From<RawImport> for ServiceImport {
             name: meta.name.0,
             headless: &*spec.kind.0 == "Headless",
             ips: addresses(spec.ips.0),
-            ports: spec.ports.0.into_iter().map(|Section(port)| port.into()).collect(),
+            ports: spec
+                .ports
+                .0
+                .into_iter()
+                .map(|Section(port)| port.into())
+                .collect(),
         }
     }
 }
@@ -338,27 +330,34 @@ impl From<RawPort> for Port {
     }
 }
 
-/// Implements `Deserialize` of the trimmed type through its raw shape.
-macro_rules! deserialize_through {
-    ($($trimmed:ty: $raw:ty),*) => {$(
+/// Implements `Deserialize` of the trimmed types through the raw shape.
+macro_rules! deserialize_through_raw {
+    ($($trimmed:ty),*) => {$(
         impl<'de> Deserialize<'de> for $trimmed {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                <$raw>::deserialize(deserializer).map(Self::from)
+                RawObject::deserialize(deserializer).map(Self::from)
             }
         }
     )*};
 }
-deserialize_through!(Service: RawService, EndpointSlice: RawSlice, Pod: RawPod, Namespace: RawNamespace, ServiceImport: RawImport);
+deserialize_through_raw!(Service, EndpointSlice, Pod, Namespace, ServiceImport);
 
 fn addresses(texts: impl IntoIterator<Item = Text>) -> Box<[Address]> {
-    texts.into_iter().filter_map(|Text(text)| Address::parse(&text)).collect()
+    texts
+        .into_iter()
+        .filter_map(|Text(text)| Address::parse(&text))
+        .collect()
 }
 
 fn ports_or_sentinel(ports: List<Section<RawPort>>) -> Box<[Port]> {
     if ports.0.is_empty() {
         return Box::new([Port::default()]);
     }
-    ports.0.into_iter().map(|Section(port)| port.into()).collect()
+    ports
+        .0
+        .into_iter()
+        .map(|Section(port)| port.into())
+        .collect()
 }
 
 /// The text, if it is short enough for a label of a domain name.

@@ -65,7 +65,10 @@ impl Protocol {
     /// Reads a protocol in any case.
     pub fn parse(text: &str) -> Self {
         let known = [("TCP", Self::Tcp), ("UDP", Self::Udp), ("SCTP", Self::Sctp)];
-        match known.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)) {
+        match known
+            .into_iter()
+            .find(|(name, _)| text.eq_ignore_ascii_case(name))
+        {
             Some((_, protocol)) => protocol,
             None if text.is_empty() => Self::Unset,
             None => Self::Other(text.into()),
@@ -99,7 +102,7 @@ pub struct Port {
 }
 
 /// A Service (`v1`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Service {
     /// The resource version.
     pub version: Version,
@@ -122,7 +125,7 @@ pub struct Service {
 }
 
 /// A ready endpoint of a slice; an API endpoint with several addresses is several of these.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// The address.
     pub address: Address,
@@ -135,7 +138,7 @@ pub struct Endpoint {
 }
 
 /// Where a slice of a multicluster Service comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourceCluster {
     /// The ServiceImport it belongs to: label `multicluster.kubernetes.io/service-name`.
     pub import: Box<str>,
@@ -146,7 +149,7 @@ pub struct SourceCluster {
 /// An EndpointSlice (`discovery.k8s.io/v1`).
 ///
 /// A slice that carries the multicluster label is also an ordinary slice; it is delivered once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EndpointSlice {
     /// The resource version.
     pub version: Version,
@@ -167,7 +170,7 @@ pub struct EndpointSlice {
 }
 
 /// A Pod (`v1`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pod {
     /// The resource version.
     pub version: Version,
@@ -184,7 +187,7 @@ pub struct Pod {
 }
 
 /// A Namespace (`v1`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Namespace {
     /// The resource version.
     pub version: Version,
@@ -193,7 +196,7 @@ pub struct Namespace {
 }
 
 /// A ServiceImport (`multicluster.x-k8s.io/v1alpha1`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ServiceImport {
     /// The resource version.
     pub version: Version,
