@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer};
 
 use super::address::Address;
 use super::labels::Labels;
-use super::lenient::{Flag, List, Number, Section, Text};
+pub(in super::super) use super::lenient::{Flag, List, Number, Section, Text};
 use super::types::{
     Endpoint, EndpointSlice, Namespace, Pod, Port, Protocol, Service, ServiceImport, ServiceKind,
     SourceCluster, Version,
@@ -68,7 +68,7 @@ pub(in super::super) struct RawObject {
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct RawSpec {
     #[serde(rename = "type")]
-    kind: Text,
+    pub(in super::super) kind: Text,
     external_name: Text,
     #[serde(rename = "clusterIP")]
     cluster_ip: Text,
