@@ -8,6 +8,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+use serde_saphyr::budget::BudgetBreach;
 
 use super::super::object::ObjectKind;
 use super::super::object::raw::{RawObject, Text};
@@ -100,6 +102,7 @@ fn read_yaml(reader: impl Read, walk: &mut Walk<'_, '_>) -> Result<(), Problem> 
             non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::AsString,
             budget: serde_saphyr::budget! {
                 max_aliases: ALIASES_MAX,
+                enforce_alias_anchor_ratio: false,
                 max_depth: DEPTH_MAX,
                 flow_nesting_limit: DEPTH_MAX,
                 max_recorded_anchor_events: ANCHOR_EVENTS_MAX,
@@ -143,11 +146,19 @@ fn remedy(error: &serde_saphyr::Error) -> String {
                 .unwrap_or(&text);
             format!("{text}; remove one of the two")
         }
-        serde_saphyr::Error::Budget { .. } => {
-            format!(
-                "{text}; at most {DEPTH_MAX} levels and {ALIASES_MAX} aliases are read, write the document out flatter"
-            )
-        }
+        serde_saphyr::Error::Budget { breach, .. } => match breach {
+            BudgetBreach::Depth { .. } => {
+                format!("more than {DEPTH_MAX} levels of nesting; write the document out flatter")
+            }
+            BudgetBreach::Aliases { .. } => {
+                format!("more than {ALIASES_MAX} aliases; write them out")
+            }
+            BudgetBreach::RecordedAnchorEvents { .. }
+            | BudgetBreach::RecordedAnchorBytes { .. } => {
+                "too much content under anchors; write the aliases out".to_owned()
+            }
+            _ => text,
+        },
         _ => text,
     }
 }
@@ -294,6 +305,8 @@ struct Walk<'w, 'v> {
     skipped: u64,
     /// Items without a kind in lists whose kind is not known yet.
     orphans: u64,
+    /// The first line, in its document, of the object that is refused.
+    failed: Option<u64>,
 }
 
 /// The `apiVersion` and `kind` of an object.
@@ -359,9 +372,17 @@ impl<'de> Visitor<'de> for ObjectSeed<'_, '_, '_> {
         let mut meta = TypeMeta::default();
         let mut raw = RawObject::default();
         let (mut empty, mut is_list) = (true, false);
-        let orphans = self.walk.orphans;
-        while let Some(Text(key)) = map.next_key()? {
-            empty = false;
+        let (mut line, orphans) = (0, self.walk.orphans);
+        // JSON knows no positions of keys; its errors have their own.
+        while let Some(Spanned {
+            value: Text(key),
+            defined,
+            ..
+        }) = map.next_key()?
+        {
+            if std::mem::take(&mut empty) {
+                line = defined.line();
+            }
             let matters = meta.may_matter();
             match &*key {
                 "apiVersion" => meta.version = map.next_value::<Text>()?.0,
@@ -407,7 +428,9 @@ impl ObjectSeed<'_, '_, '_> {
                     return Ok(());
                 }
                 None => {
-                    return Err("kind is missing; every object needs apiVersion and kind".to_owned());
+                    return Err(
+                        "kind is missing; every object needs apiVersion and kind".to_owned()
+                    );
                 }
             }
         }

@@ -171,7 +171,10 @@ impl Manifests {
 }
 
 /// Runs `work` on a thread with stack enough for the deepest document.
-fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+pub(super) fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+    // What logs here goes where the caller's log goes.
+    let log = tracing::dispatcher::get_default(Clone::clone);
+    let work = || tracing::dispatcher::with_default(&log, work);
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .name("manifests".to_owned())
