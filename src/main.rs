@@ -1,2 +1,4 @@
 //! The coredns-rs binary.
+#![forbid(unsafe_code)]
+
 fn main() {}

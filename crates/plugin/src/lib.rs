@@ -1,2 +1,44 @@
-//! See the crate description.
+//! The contract between the server and its plugins.
+//!
+//! A plugin is a link of a chain. It answers a [`Query`], or passes it on with [`Next::serve`], and may change what
+//! comes back. It answers now ([`Outcome::Now`]) where its data are in memory, and later ([`Outcome::Later`]) where
+//! it must wait for I/O; code that wraps the rest of the chain is written once with [`Outcome::map`].
+//!
+//! | to | see |
+//! |---|---|
+//! | declare a plugin | [`Descriptor`], [`Setup`] |
+//! | serve queries | [`Plugin`], [`Query`], [`Next`], [`Outcome`], [`Reply`] |
+//! | decide which names are meant | [`Zones`], [`Fallthrough`] |
+//! | open and close what it needs | [`Lifecycle`] |
+//! | count | [`metrics`] |
+//! | offer something to other plugins | [`services`] |
 #![forbid(unsafe_code)]
+
+mod chain;
+pub mod clock;
+mod http;
+mod lifecycle;
+mod metadata;
+pub mod metrics;
+mod outcome;
+mod process;
+mod query;
+mod reply;
+pub mod services;
+mod setup;
+mod stamp;
+mod zones;
+
+pub use chain::{Core, MAX_LOOKUPS, Next, NoNextPlugin, Plugin};
+pub use coredns_corefile as corefile;
+pub use coredns_wire as wire;
+pub use http::{HttpEndpoint, HttpHandler, HttpRequest, HttpResponse};
+pub use lifecycle::{BoxError, BoxFuture, Lifecycle, Start};
+pub use metadata::Metadata;
+pub use outcome::{Answer, Failure, Outcome};
+pub use process::{Fatal, fatal, take_fatal};
+pub use query::{Query, ServerInfo, Transport};
+pub use reply::{Reply, ReplyBody, ReplyEdns};
+pub use setup::{BlockConfig, Descriptor, Filter, ReloadSettings, Setup, SetupError, Timeouts, View};
+pub use stamp::Stamp;
+pub use zones::{Fallthrough, Zones};

@@ -31,62 +31,37 @@ struct HeldState {
 
 impl Sink for Held {
     fn apply(&self, changes: Vec<Change>) {
-        let mut state = self
-            .state
-            .lock()
-            .expect("no test panics while it holds the lock");
+        let mut state = self.state.lock().expect("no test panics while it holds the lock");
         state.batches.push(changes.len());
         for change in changes {
             match change {
                 Change::Apply(object) => drop(state.objects.insert(object.key(), object)),
-                Change::Delete(key) => assert!(
-                    state.objects.remove(&key).is_some(),
-                    "{key:?} is deleted once"
-                ),
+                Change::Delete(key) => assert!(state.objects.remove(&key).is_some(), "{key:?} is deleted once"),
             }
         }
         self.changed.notify_all();
     }
 
     fn synced(&self) {
-        self.state
-            .lock()
-            .expect("no test panics while it holds the lock")
-            .synced += 1;
+        self.state.lock().expect("no test panics while it holds the lock").synced += 1;
         self.changed.notify_all();
     }
 }
 
 impl Held {
     fn names(&self) -> Vec<String> {
-        let state = self
-            .state
-            .lock()
-            .expect("no test panics while it holds the lock");
-        let name =
-            |key: &ObjectKey| format!("{} {}/{}", key.kind.as_str(), key.namespace, key.name);
+        let state = self.state.lock().expect("no test panics while it holds the lock");
+        let name = |key: &ObjectKey| format!("{} {}/{}", key.kind.as_str(), key.namespace, key.name);
         state.objects.keys().map(name).collect()
     }
 
     fn object(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<Object> {
-        let key = ObjectKey {
-            kind,
-            namespace: namespace.into(),
-            name: name.into(),
-        };
-        self.state
-            .lock()
-            .expect("no test panics while it holds the lock")
-            .objects
-            .get(&key)
-            .cloned()
+        let key = ObjectKey { kind, namespace: namespace.into(), name: name.into() };
+        self.state.lock().expect("no test panics while it holds the lock").objects.get(&key).cloned()
     }
 
     fn slices(&self) -> Vec<EndpointSlice> {
-        let state = self
-            .state
-            .lock()
-            .expect("no test panics while it holds the lock");
+        let state = self.state.lock().expect("no test panics while it holds the lock");
         state
             .objects
             .values()
@@ -99,19 +74,11 @@ impl Held {
 
     /// The number of changes since the start.
     fn changes(&self) -> usize {
-        self.state
-            .lock()
-            .expect("no test panics while it holds the lock")
-            .batches
-            .iter()
-            .sum()
+        self.state.lock().expect("no test panics while it holds the lock").batches.iter().sum()
     }
 
     fn wait_for(&self, what: &str, met: impl Fn(&HeldState) -> bool) {
-        let state = self
-            .state
-            .lock()
-            .expect("no test panics while it holds the lock");
+        let state = self.state.lock().expect("no test panics while it holds the lock");
         let (state, timeout) = self
             .changed
             .wait_timeout_while(state, DEADLINE, |state| !met(state))
@@ -138,23 +105,11 @@ impl Fixture {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let paths: Vec<PathBuf> = paths
             .iter()
-            .map(|path| {
-                if *path == "." {
-                    directory.path().to_owned()
-                } else {
-                    directory.path().join(path)
-                }
-            })
+            .map(|path| if *path == "." { directory.path().to_owned() } else { directory.path().join(path) })
             .collect();
         let source = Arc::new(Manifests::new(Config::new(paths, selection)));
-        let fixture = Self {
-            directory,
-            source,
-            sink: Arc::default(),
-        };
-        files
-            .iter()
-            .for_each(|(name, content)| fixture.write(name, content));
+        let fixture = Self { directory, source, sink: Arc::default() };
+        files.iter().for_each(|(name, content)| fixture.write(name, content));
         fixture
     }
 
@@ -176,16 +131,10 @@ impl Fixture {
     fn load(&self) -> Vec<String> {
         let report = self.source.load_once(&*self.sink);
         let prefix = format!("{}/", self.path().display());
-        report
-            .errors
-            .iter()
-            .map(|error| error.to_string().replace(&prefix, ""))
-            .collect()
+        report.errors.iter().map(|error| error.to_string().replace(&prefix, "")).collect()
     }
 }
 
 fn service(name: &str, ip: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: n}}\nspec: {{clusterIP: {ip}}}\n"
-    )
+    format!("apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: n}}\nspec: {{clusterIP: {ip}}}\n")
 }

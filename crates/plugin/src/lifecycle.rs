@@ -1,0 +1,59 @@
+//! Opening and closing what a plugin needs.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::chain::Plugin;
+use crate::query::ServerInfo;
+use crate::zones::Zones;
+
+/// An error of any kind, with its text for people.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A future on the heap.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a plugin is told when its instance starts.
+#[derive(Clone)]
+pub struct Start {
+    /// The listeners that serve the block.
+    pub servers: Vec<Arc<ServerInfo>>,
+    /// The zones of the block, in the order of its keys.
+    pub zones: Zones,
+    /// The name of the block's view; empty for none.
+    pub view: String,
+    /// All links of the block's chain, in order.
+    pub plugins: Arc<[Arc<dyn Plugin>]>,
+    /// False when this instance replaces a running one.
+    pub first: bool,
+}
+
+/// What lives as long as an instance: watches, timers, files that are read again.
+///
+/// All calls come from the control runtime, never from a worker. The order is: `start` of every part in the order
+/// of `plugin.cfg`, listeners open, `serving`; then at the end of the process `lameduck`, listeners close, `stop`,
+/// or on a reload just `stop`, after the new instance has taken over and this one has answered what it had.
+pub trait Lifecycle: Send + Sync {
+    /// Opens what is needed before the first query; an error ends the start, or keeps the old instance.
+    fn start<'a>(&'a self, start: &'a Start) -> BoxFuture<'a, Result<(), BoxError>> {
+        let _ = start;
+        Box::pin(async { Ok(()) })
+    }
+
+    /// The listeners are open and answer.
+    fn serving<'a>(&'a self, start: &'a Start) -> BoxFuture<'a, ()> {
+        let _ = start;
+        Box::pin(async {})
+    }
+
+    /// The process is about to end; queries are still answered until this returns.
+    fn lameduck(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
+    /// Closes what was opened; must work after half a start, and more than once.
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
