@@ -8,6 +8,8 @@
 pub mod errors;
 #[cfg(plugin = "hosts")]
 pub mod hosts;
+#[cfg(plugin = "kubernetes")]
+pub mod kubernetes;
 #[cfg(plugin = "loadbalance")]
 pub mod loadbalance;
 #[cfg(plugin = "log")]
