@@ -93,7 +93,7 @@ fn weights(case: &Table) -> Weights {
     let table = case.get("weights").and_then(Value::as_table).map(weight_table).unwrap_or_default();
     let mut content = String::new();
     for (domain, list) in table {
-        content.push_str(&format!("{domain}\n"));
+        content.extend([domain.as_str(), "\n"]);
         content.extend(list.iter().map(|(address, weight)| format!("{address} {weight}\n")));
     }
     Weights::parse(&content, "wf").unwrap_or_else(|error| panic!("{error}"))

@@ -76,7 +76,8 @@ impl Visit for Message {
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
-            self.0.push_str(&format!("{value:?}"));
+            use fmt::Write as _;
+            let _ = write!(self.0, "{value:?}");
         }
     }
 }
