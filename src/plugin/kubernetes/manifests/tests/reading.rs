@@ -74,6 +74,22 @@ fn lists_are_opened() {
 }
 
 #[test]
+fn odd_yaml_is_survivable() {
+    let cases = [
+        "apiVersion: v1\nkind: Service\nmetadata: {name: a, 1: x, true: y}\nspec: {1: a, true: b, ports: [{80: 1}]}\n",
+        "apiVersion: v1\nkind: Service\nmetadata: {name: a, labels: {1: x, true: y, ~: z, k: [1, {b: c}], l: !x y}}\n",
+        "apiVersion: v1\nkind: Service\nmetadata: &m {name: a}\nspec: {<<: *m, selector: *m}\n",
+        "apiVersion: v1\nkind: Service\nmetadata:\n  <<: {name: a}\n",
+        "apiVersion: \"v1\"\nkind: !!str Service\nmetadata: {name: \"a\"}\nspec: {x: .nan, y: 0x1F, z: 1_000, ports: .inf}\n",
+        "{\"apiVersion\": \"v1\", \"kind\": \"Service\", \"metadata\": {\"name\": \"a\", \"labels\": null}}",
+        "apiVersion: v1\nkind: Service\nmetadata: {name: a, annotations: {x: \"\\0\\x07\"}}\nspec: ~\nstatus: []\n",
+    ];
+    for text in cases {
+        assert_eq!(names(text, Format::Yaml), Ok((vec!["Service a".to_owned()], 0)), "{text}");
+    }
+}
+
+#[test]
 fn errors_say_line_and_remedy() {
     let deep = format!("{A}---\nx: {}{}", "[".repeat(130), "]".repeat(130));
     let aliases = format!("a: &x 1\nb:\n{}", "- *x\n".repeat(1_001));
