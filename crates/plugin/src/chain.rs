@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use coredns_wire::{Name, Rcode, RrType};
 
+use crate::lifecycle::BoxFuture;
 use crate::metadata::Metadata;
 use crate::outcome::{Answer, Outcome};
 use crate::query::Query;
@@ -70,7 +71,7 @@ pub trait Plugin: Send + Sync {
 /// What the server does for chains: asking itself.
 pub trait Core: Send + Sync {
     /// Serves a query as if it had come to the listener: routing, views and the whole chain of the block.
-    fn dispatch<'a>(&'a self, query: &'a Query) -> Outcome<'a>;
+    fn dispatch(&self, query: Query) -> BoxFuture<'_, Answer>;
 }
 
 /// No plugin was left to pass a query to.
@@ -140,7 +141,7 @@ impl<'a> Next<'a> {
             return Outcome::failed(Rcode::SERVFAIL, TooManyLookups);
         }
         let asked = query.with_question(name, qtype);
-        Outcome::of(async move { self.core.dispatch(&asked).wait().await })
+        Outcome::of(self.core.dispatch(asked))
     }
 
     /// The name of the plugin that holds this.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coredns_plugin::{Answer, Core, Failure, Next, Outcome, Plugin, Query};
+use coredns_plugin::{Answer, BoxFuture, Core, Failure, Next, Outcome, Plugin, Query};
 use coredns_wire::Rcode;
 
 type Script = Box<dyn Fn(&Query) -> Answer + Send + Sync>;
@@ -32,8 +32,9 @@ impl Plugin for Scripted {
 }
 
 impl Core for Scripted {
-    fn dispatch<'a>(&'a self, query: &'a Query) -> Outcome<'a> {
-        Outcome::Now((self.script)(query))
+    fn dispatch(&self, query: Query) -> BoxFuture<'_, Answer> {
+        let answer = (self.script)(&query);
+        Box::pin(async move { answer })
     }
 }
 

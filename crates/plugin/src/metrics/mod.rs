@@ -5,13 +5,9 @@
 //! - Off the query path: the types of the `prometheus` crate, registered with [`register`].
 //! - On the query path: [`Cells`], rows of numbers, one row a worker, summed when somebody scrapes.
 //!
-//! | to | see |
-//! |---|---|
-//! | count queries by server, zone and view | [`RequestMetrics`], [`Series`], [`Observation`] |
-//! | count what the server itself does | [`core`] |
+//! Queries are counted by server, zone and view: see [`RequestMetrics`], [`Series`] and [`Observation`].
 
 mod cells;
-pub mod core;
 mod families;
 mod observation;
 mod requests;
@@ -23,7 +19,7 @@ use prometheus::core::Collector;
 pub use cells::{Cells, Row, enter_worker};
 pub use observation::{Observation, Series};
 pub use prometheus;
-pub use requests::RequestMetrics;
+pub use requests::{RequestCollector, RequestMetrics};
 
 /// The registry that all metrics of the process are in.
 #[must_use]

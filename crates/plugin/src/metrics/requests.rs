@@ -102,15 +102,17 @@ impl RequestMetrics {
     }
 }
 
-/// Gives the numbers to the registry.
+/// Gives the numbers to a registry.
 #[derive(Debug)]
-pub(super) struct RequestCollector {
+pub struct RequestCollector {
     metrics: Arc<RequestMetrics>,
     descs: Vec<Desc>,
 }
 
 impl RequestCollector {
-    pub(super) fn new(metrics: Arc<RequestMetrics>) -> Self {
+    /// A collector of these numbers.
+    #[must_use]
+    pub fn new(metrics: Arc<RequestMetrics>) -> Self {
         let families = [REQUESTS, DURATION, REQUEST_SIZE, DNSSEC_OK, RESPONSE_SIZE, RESPONSES];
         Self { metrics, descs: families.iter().map(Family::desc).collect() }
     }
