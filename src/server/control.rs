@@ -332,9 +332,8 @@ impl Running {
 
 /// Sets a configuration up; the first error as one line.
 fn build(registry: &[&Descriptor], corefile: &Corefile, dns_port: &str) -> Result<Instance, String> {
-    Instance::build(corefile, registry, dns_port).map_err(|errors| {
-        errors.first().map_or_else(|| "no reason was given".to_owned(), ParseError::explain)
-    })
+    Instance::build(corefile, registry, dns_port)
+        .map_err(|errors| errors.first().map_or_else(|| "no reason was given".to_owned(), ParseError::explain))
 }
 
 /// Waits until nobody serves by the old blocks any more, then stops their parts.

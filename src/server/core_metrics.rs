@@ -18,9 +18,8 @@ fn registered<T: prometheus::core::Collector + Clone + 'static>(made: prometheus
 }
 
 /// Queries that wait for an upstream or the like, over all workers.
-pub(crate) static PENDING: LazyLock<IntGauge> = LazyLock::new(|| {
-    registered(IntGauge::new("coredns_server_pending_queries", "Queries that wait for I/O."))
-});
+pub(crate) static PENDING: LazyLock<IntGauge> =
+    LazyLock::new(|| registered(IntGauge::new("coredns_server_pending_queries", "Queries that wait for I/O.")));
 
 /// Queries answered SERVFAIL because too many were waiting.
 pub(crate) static PENDING_REJECTED: LazyLock<IntCounter> = LazyLock::new(|| {

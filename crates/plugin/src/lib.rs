@@ -20,6 +20,7 @@
 mod chain;
 pub mod clock;
 pub mod go_regex;
+mod hexdump;
 mod http;
 mod lifecycle;
 mod line_format;
@@ -38,6 +39,7 @@ mod zones;
 pub use chain::{Core, MAX_LOOKUPS, Next, NoNextPlugin, Plugin};
 pub use coredns_corefile as corefile;
 pub use coredns_wire as wire;
+pub use hexdump::Hexdump;
 pub use http::{HttpEndpoint, HttpHandler, HttpRequest, HttpResponse};
 pub use lifecycle::{BoxError, BoxFuture, Lifecycle, Start};
 pub use line_format::{LineFormat, ResponseFacts};
