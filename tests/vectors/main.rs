@@ -2,10 +2,20 @@
 //!
 //! One module a plugin reads its files from `tests/vectors/data` and gives trials; a run lists and counts them.
 
+mod common;
+#[cfg(plugin = "hosts")]
+mod hosts;
+#[cfg(plugin = "loadbalance")]
+mod loadbalance;
+
 use coredns_testkit::libtest_mimic::{Arguments, Trial, run};
 
 fn main() {
     let arguments = Arguments::from_args();
-    let trials: Vec<Trial> = Vec::new();
+    let mut trials: Vec<Trial> = Vec::new();
+    #[cfg(plugin = "hosts")]
+    trials.extend(hosts::all());
+    #[cfg(plugin = "loadbalance")]
+    trials.extend(loadbalance::all());
     run(&arguments, trials).exit();
 }
