@@ -6,6 +6,8 @@
 
 #[cfg(plugin = "errors")]
 pub mod errors;
+#[cfg(plugin = "health")]
+pub mod health;
 #[cfg(plugin = "hosts")]
 pub mod hosts;
 #[cfg(plugin = "kubernetes")]
@@ -14,3 +16,7 @@ pub mod kubernetes;
 pub mod loadbalance;
 #[cfg(plugin = "log")]
 pub mod log;
+#[cfg(plugin = "metrics")]
+pub mod metrics;
+#[cfg(plugin = "ready")]
+pub mod ready;
