@@ -21,6 +21,7 @@ mod address;
 mod chain;
 pub mod clock;
 pub mod go_regex;
+mod hexdump;
 mod http;
 mod lifecycle;
 mod line_format;
@@ -41,6 +42,7 @@ pub use address::{AddressError, split_host_port};
 pub use chain::{Core, MAX_LOOKUPS, Next, NoNextPlugin, Plugin};
 pub use coredns_corefile as corefile;
 pub use coredns_wire as wire;
+pub use hexdump::Hexdump;
 pub use http::{
     HttpConnection, HttpEndpoint, HttpEvent, HttpHandler, HttpRequest, HttpResponse, HttpSecurity, HttpStream,
 };

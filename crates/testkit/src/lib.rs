@@ -4,6 +4,7 @@
 mod ask;
 mod chain;
 pub mod process;
+mod readme;
 mod records;
 mod stanza;
 pub mod vectors;
@@ -11,5 +12,6 @@ pub mod vectors;
 pub use ask::{Ask, query};
 pub use chain::{Harness, Scripted};
 pub use libtest_mimic;
+pub use readme::{readme_examples, set_up_examples};
 pub use records::{Section, check_section, same_records};
 pub use stanza::{set_up, set_up_block};
