@@ -1,11 +1,21 @@
 //! The vectors: facts about CoreDNS as data, each a test with a name of its own.
 //!
 //! One module a plugin reads its files from `tests/vectors/data` and gives trials; a run lists and counts them.
+#![forbid(unsafe_code)]
+
+mod kubernetes;
+
+use std::path::{Path, PathBuf};
 
 use coredns_testkit::libtest_mimic::{Arguments, Trial, run};
 
+/// The file of vectors called `name`.
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/data").join(format!("{name}.toml"))
+}
+
 fn main() {
     let arguments = Arguments::from_args();
-    let trials: Vec<Trial> = Vec::new();
+    let trials: Vec<Trial> = kubernetes::trials();
     run(&arguments, trials).exit();
 }
