@@ -1,8 +1,11 @@
 //! A drop-in replacement for CoreDNS: the server and its plugins. ARCHITECTURE.md says what lies where.
 #![deny(unsafe_code)]
 
+pub mod cli;
 pub mod plugin;
 pub mod registry;
+pub mod server;
+pub mod version;
 
 // The pure parts of the build script, compiled here so that their tests run with those of the library.
 #[cfg(test)]

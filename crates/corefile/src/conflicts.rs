@@ -21,50 +21,65 @@ impl fmt::Display for Listening {
     }
 }
 
-/// Two server blocks that claim the same queries.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Conflict {
-    /// The same zone on the same address twice.
-    #[error("cannot serve {0} - it is already defined")]
-    AlreadyDefined(Box<Listening>),
-    /// A zone both on all hosts and on one of them.
-    #[error("cannot serve {new} - zone overlap listener capacity with {existing}")]
-    Overlap {
-        /// What cannot be served.
-        new: Box<Listening>,
-        /// What was there before.
-        existing: Box<Listening>,
-    },
+/// A claim to queries that are claimed already; `Display` is CoreDNS's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Place in the sequence of the item that cannot be served, from 0.
+    pub index: usize,
+    /// What cannot be served.
+    pub new: Listening,
+    /// What it overlaps with: all hosts with one of them or the reverse. `None` if the very same is defined already.
+    pub overlap: Option<Listening>,
 }
 
-/// Looks for the first conflict in a sequence in the order of the text, each item with whether its block filters
-/// queries (has a view).
+impl Conflict {
+    /// How to mend it.
+    pub fn remedy(&self) -> &'static str {
+        match self.overlap {
+            None => "remove one of the two blocks, or give one another zone, port or address",
+            Some(_) => "bind both blocks to addresses, or neither",
+        }
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.overlap {
+            None => write!(f, "cannot serve {} - it is already defined", self.new),
+            Some(existing) => {
+                write!(f, "cannot serve {} - zone overlap listener capacity with {existing}", self.new)
+            }
+        }
+    }
+}
+
+impl std::error::Error for Conflict {}
+
+/// Finds the conflicts in a sequence in the order of the text, each item with whether its block filters queries (has
+/// a view); the first is the one that CoreDNS reports.
 ///
 /// A block that filters conflicts only by overlap and stands in nobody's way.
-///
-/// # Errors
-/// The item that cannot be served and what it collides with.
-pub fn check_conflicts(sequence: impl IntoIterator<Item = (Listening, bool)>) -> Result<(), Conflict> {
+pub fn find_conflicts(sequence: impl IntoIterator<Item = (Listening, bool)>) -> Vec<Conflict> {
     let mut registered: HashMap<ZoneAddress, Registered> = HashMap::new();
-    for (new, has_filter) in sequence {
+    let mut conflicts = Vec::new();
+    for (index, (new, has_filter)) in sequence.into_iter().enumerate() {
         let existing = registered.get(&new.address);
         if existing.is_some_and(|existing| existing.hosts.contains(&new.host)) {
-            if has_filter {
-                continue;
+            if !has_filter {
+                conflicts.push(Conflict { index, new, overlap: None });
             }
-            return Err(Conflict::AlreadyDefined(Box::new(new)));
+            continue;
         }
         if let Some(host) = existing.and_then(|existing| existing.overlapping(&new.host)) {
-            let existing = Box::new(Listening { address: new.address.clone(), host: host.to_owned() });
-            return Err(Conflict::Overlap { new: Box::new(new), existing });
-        }
-        if !has_filter {
+            let overlap = Some(Listening { address: new.address.clone(), host: host.to_owned() });
+            conflicts.push(Conflict { index, new, overlap });
+        } else if !has_filter {
             let entry = registered.entry(new.address).or_default();
             entry.latest.clone_from(&new.host);
             entry.hosts.insert(new.host);
         }
     }
-    Ok(())
+    conflicts
 }
 
 /// The hosts on which one address is served.
@@ -90,7 +105,7 @@ mod tests {
     use crate::zone_addresses;
 
     /// Each item is `KEY`, `KEY on HOST`, and `view` behind it for one that filters.
-    fn check(items: &[&str]) -> Result<(), String> {
+    fn check(items: &[&str]) -> Vec<(usize, String)> {
         let sequence = items.iter().map(|item| {
             let has_filter = item.ends_with(" view");
             let item = item.trim_end_matches(" view");
@@ -99,7 +114,7 @@ mod tests {
             let address = addresses.into_iter().next().expect("one zone");
             (Listening { address, host: host.to_owned() }, has_filter)
         });
-        check_conflicts(sequence).map_err(|conflict| conflict.to_string())
+        find_conflicts(sequence).iter().map(|conflict| (conflict.index, conflict.to_string())).collect()
     }
 
     #[test]
@@ -139,7 +154,20 @@ mod tests {
             (&[".:53 on 127.0.0.1 view", ".:53"], None),
         ];
         for (items, expected) in cases {
-            assert_eq!(check(items), expected.map_or(Ok(()), |text| Err(text.to_owned())), "{items:?}");
+            let last = items.len().saturating_sub(1);
+            let expected: Vec<_> = expected.iter().map(|text| (last, (*text).to_owned())).collect();
+            assert_eq!(check(items), expected, "{items:?}");
         }
+    }
+
+    #[test]
+    fn all_are_found() {
+        assert_eq!(
+            check(&[".", ". on 127.0.0.1", "a", ".", "b"]),
+            [
+                (1, "cannot serve dns://.:53 on 127.0.0.1 - zone overlap listener capacity with dns://.:53".to_owned()),
+                (3, "cannot serve dns://.:53 - it is already defined".to_owned()),
+            ]
+        );
     }
 }

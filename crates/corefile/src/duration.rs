@@ -267,15 +267,19 @@ mod tests {
 
     #[test]
     fn refused() {
-        let invalid = ["", "-", "+", "s", ".", "-.", ".s", "+.s", "x", "10s foo", "1d5", "9223372036854775808ns"];
-        let invalid = invalid.into_iter().chain(["9223372036854775.808us", "3000000h", "99999999999999999999s"]);
-        for text in invalid.filter(|text| !text.starts_with("1")) {
+        let invalid = ["", "-", "+", "s", ".", "-.", ".s", "+.s", "x", "--1s", "foo"];
+        let too_large = [
+            "9223372036854775808ns",
+            "9223372036854775.808us",
+            "9223372036854ms775us808ns",
+            "3000000h",
+            "99999999999999999999s",
+        ];
+        for text in invalid.into_iter().chain(too_large) {
             let message = GoDuration::parse(text).map_err(|error| error.to_string());
             assert_eq!(message, Err(format!("time: invalid duration \"{text}\"")));
         }
         let cases = [
-            ("foo", "time: invalid duration \"foo\""),
-            ("--1s", "time: invalid duration \"--1s\""),
             ("3", "time: missing unit in duration \"3\""),
             ("1s3", "time: missing unit in duration \"1s3\""),
             ("3.5", "time: missing unit in duration \"3.5\""),

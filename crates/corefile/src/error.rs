@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::excerpt::excerpt;
+use crate::excerpt::{excerpt, excerpt_path};
 use crate::token::Token;
 
 /// How an error words its position.
@@ -107,7 +107,7 @@ impl ParseError {
     pub fn explain(&self) -> String {
         let mut text = self.to_string();
         if self.kind == ErrorKind::Plain && !self.file.is_empty() {
-            text = format!("{text} ({}:{})", self.file, self.line);
+            text = format!("{text} ({}:{})", excerpt_path(&self.file), self.line);
         }
         match &self.remedy {
             Some(remedy) => format!("{text}; {remedy}"),
@@ -121,9 +121,11 @@ impl fmt::Display for ParseError {
         if let Some(plugin) = &self.plugin {
             write!(f, "plugin/{plugin}: ")?;
         }
+        // A file found by a pattern may have any name.
+        let place = format!("{}:{}", excerpt_path(&self.file), self.line);
         match self.kind {
-            ErrorKind::Parsing => write!(f, "{}:{} - Error during parsing: {}", self.file, self.line, self.message),
-            ErrorKind::Syntax => write!(f, "{}:{} - Syntax error: {}", self.file, self.line, self.message),
+            ErrorKind::Parsing => write!(f, "{place} - Error during parsing: {}", self.message),
+            ErrorKind::Syntax => write!(f, "{place} - Syntax error: {}", self.message),
             ErrorKind::Plain => f.write_str(&self.message),
         }
     }

@@ -147,10 +147,11 @@ impl Parser<'_> {
         let could_not = |reason: String| ParseError::at(argument, format!("Could not import {shown}: {reason}"));
         let text = files::read_regular_file(Path::new(&*path), FILE_BYTES_MAX).map_err(|error| {
             let reason = files::os_error_text(&error);
-            could_not(match error.raw_os_error() {
-                Some(_) => format!("open {shown}: {reason}"),
-                None => reason,
-            })
+            let error = match error.raw_os_error() {
+                Some(_) => could_not(format!("open {shown}: {reason}")),
+                None => could_not(reason),
+            };
+            error.with_remedy("import reads regular files up to 16 MiB; DIRECTORY/*.conf names those of a directory")
         })?;
         self.imported_bytes = self.imported_bytes.saturating_add(text.len() as u64);
         if self.imported_bytes > IMPORTED_BYTES_MAX {

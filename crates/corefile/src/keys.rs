@@ -146,7 +146,7 @@ fn split_zones_and_port(text: &str) -> Result<(Vec<String>, Option<String>), Key
     if let Some(length) = [host.len(), qualified.len()].into_iter().find(|length| *length > ZONE_TEXT_MAX) {
         return Err(KeyError::TooLong(length));
     }
-    if host.is_empty() || !is_domain_name(&qualified) {
+    if !is_domain_name(host) || !is_domain_name(&qualified) {
         return Err(KeyError::InvalidName(host.to_owned()));
     }
     match zones_of_range(host) {
@@ -210,4 +210,109 @@ fn zones_of(text: &str) -> Vec<String> {
         return Vec::new();
     }
     split_zones_and_port(rest).map(|(zones, _)| zones).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zones(key: &str) -> Result<Vec<String>, String> {
+        let addresses = zone_addresses(key, "53").map_err(|error| error.to_string())?;
+        Ok(addresses.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn addresses() {
+        let cases: &[(&str, &[&str])] = &[
+            (".", &["dns://.:53"]),
+            (".:53", &["dns://.:53"]),
+            ("example.org", &["dns://example.org.:53"]),
+            ("EXAMPLE.ORG", &["dns://example.org.:53"]),
+            ("example.org.", &["dns://example.org.:53"]),
+            ("dns://.:1053", &["dns://.:1053"]),
+            ("tls://.", &["tls://.:853"]),
+            ("quic://.", &["quic://.:853"]),
+            ("grpc://example.org", &["grpc://example.org.:443"]),
+            ("https://example.org.:8443", &["https://example.org.:8443"]),
+            ("https3://.", &["https3://.:443"]),
+            ("unix://.", &["unix://.:"]),
+            ("TLS://x", &["dns://tls://x.:53"]),
+            ("http://x", &["dns://http://x.:53"]),
+            ("x:+053", &["dns://x.:53"]),
+            ("x:-5", &["dns://x.:-5"]),
+            ("x:99999", &["dns://x.:99999"]),
+            ("x:99999999999999999999", &["dns://x:99999999999999999999.:53"]),
+            ("x:domain", &["dns://x:domain.:53"]),
+            ("10.0.0.0/8:53", &["dns://10.in-addr.arpa.:53"]),
+            ("10.0.0.0/15", &["dns://0.10.in-addr.arpa.:53", "dns://1.10.in-addr.arpa.:53"]),
+            ("tls://10.0.0.0/15:5", &["tls://0.10.in-addr.arpa.:5", "tls://1.10.in-addr.arpa.:5"]),
+            ("10.0.0.0/24.", &["dns://10.0.0.0/24.:53"]),
+            ("10.0.0.1", &["dns://10.0.0.1.:53"]),
+            ("2001:db8::/32", &["dns://8.b.d.0.1.0.0.2.ip6.arpa.:53"]),
+            ("2001:db8::/32:54", &["dns://8.b.d.0.1.0.0.2.ip6.arpa.:54"]),
+            ("2001:db8::1", &["dns://2001:db8:.:1"]),
+            ("example.org,example.com:1053", &["dns://example.org,example.com.:1053"]),
+            ("32/27.104.21.172.in-addr.arpa", &["dns://32/27.104.21.172.in-addr.arpa.:53"]),
+            ("a\\.", &["dns://a\\..:53"]),
+            ("\u{421}\u{440}", &["dns://\u{421}\u{440}.:53"]),
+        ];
+        for (key, expected) in cases {
+            let expected: Vec<_> = expected.iter().map(|text| (*text).to_owned()).collect();
+            assert_eq!(zones(key), Ok(expected), "{key}");
+        }
+    }
+
+    #[test]
+    fn refused() {
+        let long = "a.".repeat(127) + "a";
+        let label = "a".repeat(64);
+        let cases = [
+            ("", "expecting data after last colon: \"\""),
+            ("dns://", "expecting data after last colon: \"\""),
+            (":", "expecting data after last colon: \":\""),
+            ("example.org:", "expecting data after last colon: \"example.org:\""),
+            ("tls://example.org:", "expecting data after last colon: \"example.org:\""),
+            (":53", "zone is not a valid domain name: "),
+            ("a..b:53", "zone is not a valid domain name: a..b"),
+            (".a", "zone is not a valid domain name: .a"),
+            ("a\\", "zone is not a valid domain name: a\\"),
+            (&format!("{label}:53"), &format!("zone is not a valid domain name: {label}")),
+            (&format!("{long}a"), "specified zone is too long: 256 > 255"),
+            (&format!("{long}:53"), "specified zone is too long: 256 > 255"),
+            (&format!("{long}aa"), "specified zone is too long: 257 > 255"),
+            ("::fFFF:B:F/115", "invalid CIDR ::fFFF:B:F/115"),
+            ("0:1::/32", "invalid CIDR 0:1::/32"),
+        ];
+        for (key, expected) in cases {
+            assert_eq!(zones(key), Err(expected.to_owned()), "{key}");
+        }
+    }
+
+    #[test]
+    fn ports() {
+        let number = |key: &str| zone_addresses(key, "domain").map(|all| all[0].port_number());
+        assert_eq!(number("x:1053"), Ok(Some(1053)));
+        assert_eq!(number("x:65536"), Ok(None));
+        assert_eq!(number("x:-1"), Ok(None));
+        assert_eq!(number("x"), Ok(None));
+    }
+
+    #[test]
+    fn zone_lists() {
+        let block = ["dns://example.net.:53", "10.0.0.0/15", "tls://x:1"];
+        let cases: &[(&[&str], &[&str])] = &[
+            (&[], &["example.net.", "0.10.in-addr.arpa.", "x."]),
+            (&["example.org"], &["example.org."]),
+            (&["tls://EXAMPLE.org:53", "."], &["example.org.", "."]),
+            (&["10.0.0.0/15"], &["0.10.in-addr.arpa.", "1.10.in-addr.arpa."]),
+            (&["\u{fffd}(", "example.org"], &["example.org."]),
+            (&["a..b", "", "x:"], &[]),
+        ];
+        for (args, expected) in cases {
+            assert_eq!(origins(args.iter().copied(), block), *expected, "{args:?}");
+            if !args.is_empty() {
+                assert_eq!(normalize_zones(args.iter().copied()), *expected, "{args:?}");
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! The way of a configuration: bytes ([`Source`]) are cut into [`Token`]s, imports and snippets are spliced in and
 //! environment references replaced ([`parse`]), the keys of each [`ServerBlock`] become listening addresses
 //! ([`block_addresses`]), and each directive's tokens are read by its plugin through a [`Dispenser`].
-//! [`check_conflicts`] says which addresses cannot be served together; [`fingerprint_input`] gives the bytes by which
+//! [`find_conflicts`] says which addresses cannot be served together; [`fingerprint_input`] gives the bytes by which
 //! a changed configuration is recognised.
 //!
 //! Invariants: every token knows its file and line, also through imports; nothing here recurses over input, so
@@ -29,12 +29,13 @@ mod lexer;
 pub mod limits;
 mod parse;
 mod reverse;
+mod snippet;
 mod stream;
 mod suggest;
 mod token;
 
 pub use block::{Corefile, Directive, ServerBlock, Warning};
-pub use conflicts::{Conflict, Listening, check_conflicts};
+pub use conflicts::{Conflict, Listening, find_conflicts};
 pub use defaults::default_corefile;
 pub use dispenser::{Dispenser, ONCE_PER_SERVER_BLOCK};
 pub use domain::{fully_qualified, is_domain_name};

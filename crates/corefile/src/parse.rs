@@ -18,9 +18,9 @@ use crate::environment;
 use crate::error::ParseError;
 use crate::excerpt::excerpt;
 use crate::files;
-use crate::import::snippet_depth;
 use crate::lexer::{Source, tokenize, too_many_tokens};
 use crate::limits::{ERRORS_MAX, EXPANDED_BYTES_MAX};
+use crate::snippet::snippet_name;
 use crate::stream::{Origin, TokenStream};
 use crate::suggest;
 use crate::token::Token;
@@ -89,7 +89,7 @@ enum KeysEnd {
 
 /// State of one parse.
 pub(crate) struct Parser<'a> {
-    options: &'a ParseOptions<'a>,
+    pub(crate) options: &'a ParseOptions<'a>,
     mode: Mode,
     pub(crate) stream: TokenStream,
     /// The token taken last: where the text ends, errors point at it.
@@ -106,6 +106,8 @@ pub(crate) struct Parser<'a> {
     pub(crate) imported_bytes: u64,
     pub(crate) imported_tokens: usize,
     expanded_bytes: usize,
+    /// A word of the server block that a `{` is stuck to: what follows is read as directives but was meant as options.
+    glued_brace: Option<Token>,
 }
 
 impl<'a> Parser<'a> {
@@ -127,6 +129,7 @@ impl<'a> Parser<'a> {
             imported_bytes: 0,
             imported_tokens: 0,
             expanded_bytes: 0,
+            glued_brace: None,
         })
     }
 
@@ -161,7 +164,8 @@ impl<'a> Parser<'a> {
         Ok(token.with_text(text))
     }
 
-    fn take(&mut self) -> Option<Token> {
+    /// Takes the next token and remembers it as the last.
+    pub(crate) fn take(&mut self) -> Option<Token> {
         let token = self.stream.take()?;
         self.last = Some(token.clone());
         Some(token)
@@ -176,7 +180,7 @@ impl<'a> Parser<'a> {
     }
 
     /// An error at the token taken last.
-    fn error_at_last(&self, message: &str) -> ParseError {
+    pub(crate) fn error_at_last(&self, message: &str) -> ParseError {
         match &self.last {
             Some(token) => ParseError::at(token, message),
             None => ParseError::parsing(Arc::clone(&self.name), 0, message),
@@ -188,7 +192,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `expected` stands nowhere; `found` does, or at the end of the text the token taken last.
-    fn expected(&self, found: Option<&Token>, expected: &str) -> ParseError {
+    pub(crate) fn expected(&self, found: Option<&Token>, expected: &str) -> ParseError {
         match found.or(self.last.as_ref()) {
             Some(token) => ParseError::syntax(token, expected),
             None => self.unexpected_end(),
@@ -203,6 +207,11 @@ impl<'a> Parser<'a> {
             if let Some(name) = snippet_name(&block.keys) {
                 return self.snippet(name);
             }
+            for key in block.keys.iter().filter(|key| is_glued(key)) {
+                let message = format!("'{{' is part of the zone '{}': put a blank before it", excerpt(key.text()));
+                self.warnings.push(Warning { file: Arc::clone(key.file()), line: key.line(), message });
+            }
+            self.glued_brace = None;
             self.body(&mut block)?;
         }
         if !block.keys.is_empty() {
@@ -257,46 +266,6 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The body of a snippet, kept as it is until it is used.
-    fn snippet(&mut self, name: String) -> Result<(), ParseError> {
-        if self.snippets.contains_key(name.as_str()) {
-            let message = format!("redeclaration of previously declared snippet {}", excerpt(&name));
-            let error = match self.stream.peek() {
-                Some(token) => ParseError::at(token, message),
-                None => self.error_at_last(&message),
-            };
-            self.report(error.with_remedy("give it another name or remove one of the two"))?;
-        }
-        let tokens = self.snippet_tokens()?;
-        if let Some(token) = self_import(&tokens, &name, self.options.environment) {
-            let error = snippet_depth(token);
-            self.report(error)?;
-            return Ok(());
-        }
-        self.snippets.entry(name.into()).or_insert_with(|| tokens.into());
-        Ok(())
-    }
-
-    fn snippet_tokens(&mut self) -> Result<Vec<Token>, ParseError> {
-        let open = self.stream.peek().cloned();
-        if open.as_ref().is_none_or(|token| token.text() != "{") {
-            return Err(self.expected(open.as_ref(), "{").with_remedy("the body of a snippet is in braces"));
-        }
-        self.take();
-        let mut tokens = Vec::new();
-        let mut nesting = 1_usize;
-        while let Some(token) = self.take() {
-            match token.text() {
-                "{" => nesting += 1,
-                "}" if nesting == 1 => return Ok(tokens),
-                "}" => nesting -= 1,
-                _ => {}
-            }
-            tokens.push(token);
-        }
-        Err(self.expected(None, "}").with_remedy("close the snippet with a '}' on a line of its own"))
-    }
-
     /// The directives of a server block, in braces or to the end of the text.
     fn body(&mut self, block: &mut ServerBlock) -> Result<(), ParseError> {
         let open = self.stream.peek().filter(|token| token.text() == "{").cloned();
@@ -323,12 +292,12 @@ impl<'a> Parser<'a> {
 
     /// The text ends inside the braces of a server block.
     fn unclosed(&mut self, open: &Token) -> Result<(), ParseError> {
-        let place = format!("the '{{' at {}:{}", open.file(), open.line());
+        let place = format!("the '{{' at {}", open.place());
         match &self.last {
             // CoreDNS takes the brace that closed the last directive for the block's own; configurations in use
             // may rest on it.
             Some(last) if last.text() == "}" => {
-                let message = format!("missing '}}' at the end of {} for {place}", last.file());
+                let message = format!("missing '}}' at the end of the text for {place}");
                 self.warnings.push(Warning { file: Arc::clone(last.file()), line: last.line(), message });
                 Ok(())
             }
@@ -346,7 +315,8 @@ impl<'a> Parser<'a> {
         let key = self.expand(name.clone())?;
         let known = self.options.directives.is_none_or(|known| known.contains(&key.text()));
         if !known {
-            let error = unknown_directive(&key, self.options.directives.unwrap_or_default());
+            let known = self.options.directives.unwrap_or_default();
+            let error = unknown_directive(&key, known, self.glued_brace.as_ref());
             self.report(error)?;
         }
         let mut tokens = vec![name.at_line_start()];
@@ -373,10 +343,11 @@ impl<'a> Parser<'a> {
             }
         }
         if nesting > 0 {
-            let place = format!("{}:{}", key.file(), key.line());
+            let place = key.place();
             let remedy = format!("the block of '{}' at {place} is never closed", excerpt(key.text()));
             return Err(self.unexpected_end().with_remedy(remedy));
         }
+        self.glued_brace = tokens.iter().rfind(|token| is_glued(token)).cloned().or_else(|| self.glued_brace.take());
         if known {
             add_directive(block, index, key.text(), tokens);
         }
@@ -394,31 +365,18 @@ fn add_directive(block: &mut ServerBlock, index: &mut HashMap<Arc<str>, usize>, 
     block.directives.push(Directive { name, tokens });
 }
 
-/// The name of the snippet that a list of keys declares: one key in parentheses, nothing else.
-fn snippet_name(keys: &[Token]) -> Option<String> {
-    let [key] = keys else { return None };
-    Some(key.text().strip_prefix('(')?.strip_suffix(')')?.to_owned())
+/// Whether a brace was probably meant to stand on its own.
+fn is_glued(token: &Token) -> bool {
+    token.text().len() > 1 && token.text().ends_with('{')
 }
 
-/// The `import` by which the body of a snippet imports the snippet itself.
-fn self_import<'t>(body: &'t [Token], name: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<&'t Token> {
-    let pairs = body.iter().zip(body.iter().skip(1));
-    let mut imports = pairs.enumerate().filter(|(index, (keyword, argument))| {
-        let begins_line = *index == 0 || keyword.starts_line();
-        keyword.text() == "import" && begins_line && !argument.starts_line()
-    });
-    imports
-        .find(|(_, (_, argument))| match environment::expand(argument.text(), env) {
-            Ok(Some(expanded)) => expanded == name,
-            Ok(None) => argument.text() == name,
-            Err(_) => false,
-        })
-        .map(|(_, (keyword, _))| keyword)
-}
-
-fn unknown_directive(name: &Token, known: &[&str]) -> ParseError {
+fn unknown_directive(name: &Token, known: &[&str], glued_brace: Option<&Token>) -> ParseError {
     let text = name.text();
     let error = ParseError::at(name, format!("Unknown directive '{}'", excerpt(text)));
+    if let Some(glued) = glued_brace {
+        let (text, place) = (excerpt(glued.text()), glued.place());
+        return error.with_remedy(format!("put a blank before the '{{' of '{text}' at {place}"));
+    }
     if let Some(near) = suggest::nearest(text, known) {
         return error.with_remedy(format!("did you mean '{near}'?"));
     }

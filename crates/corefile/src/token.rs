@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::excerpt::excerpt_path;
+
 /// A word of a Corefile with the file and line where it starts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
@@ -34,6 +36,11 @@ impl Token {
     /// The line where the token starts, from 1.
     pub fn line(&self) -> u32 {
         self.line
+    }
+
+    /// `FILE:LINE`, made safe to show.
+    pub fn place(&self) -> String {
+        format!("{}:{}", excerpt_path(&self.file), self.line)
     }
 
     /// Whether the token is the first of its line; text spliced in by an import starts and ends a line.

@@ -11,19 +11,25 @@
 //! | decide which names are meant | [`Zones`], [`Fallthrough`] |
 //! | open and close what it needs | [`Lifecycle`] |
 //! | count | [`metrics`] |
+//! | tell kinds of responses apart | [`classify()`], [`ResponseType`] |
+//! | put a query and its reply into words | [`LineFormat`] |
+//! | read patterns as CoreDNS reads them | [`go_regex`] |
 //! | offer something to other plugins | [`services`] |
 #![forbid(unsafe_code)]
 
 mod chain;
 pub mod clock;
+pub mod go_regex;
 mod http;
 mod lifecycle;
+mod line_format;
 mod metadata;
 pub mod metrics;
 mod outcome;
 mod process;
 mod query;
 mod reply;
+mod response;
 pub mod services;
 mod setup;
 mod stamp;
@@ -34,11 +40,13 @@ pub use coredns_corefile as corefile;
 pub use coredns_wire as wire;
 pub use http::{HttpEndpoint, HttpHandler, HttpRequest, HttpResponse};
 pub use lifecycle::{BoxError, BoxFuture, Lifecycle, Start};
+pub use line_format::{LineFormat, ResponseFacts};
 pub use metadata::Metadata;
 pub use outcome::{Answer, Failure, Outcome};
 pub use process::{Fatal, fatal, take_fatal};
 pub use query::{Query, ServerInfo, Transport};
 pub use reply::{Reply, ReplyBody, ReplyEdns};
+pub use response::{ResponseClass, ResponseType, classify};
 pub use setup::{BlockConfig, Descriptor, Filter, ReloadSettings, Setup, SetupError, Timeouts, View};
 pub use stamp::Stamp;
 pub use zones::{Fallthrough, Zones};

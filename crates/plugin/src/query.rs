@@ -294,6 +294,11 @@ impl Query {
         self.metadata = metadata;
     }
 
+    /// Sets the view; for the server, before a chain is entered.
+    pub fn set_view(&mut self, view: Arc<str>) {
+        self.view = Some(view);
+    }
+
     /// A copy that asks something else; client, transport, EDNS and metadata stay.
     #[must_use]
     pub fn with_question(&self, name: Name, qtype: RrType) -> Self {

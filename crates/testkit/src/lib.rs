@@ -3,6 +3,7 @@
 
 mod ask;
 mod chain;
+pub mod process;
 mod records;
 mod stanza;
 pub mod vectors;

@@ -5,9 +5,15 @@
 //! Compression is bounded: 128 remembered suffixes, 8 probes each, so the cost is linear whatever the names are.
 
 use crate::name::{Labels, MAX_NAME, Name};
-use crate::rdata::{Field, Part, check_fields, layout};
-use crate::record::Record;
+use crate::rdata::{Field, Part, Pointers, check_fields, has_names, layout};
+use crate::record::{Record, bounded_ttl};
 use crate::request::{HEADER_LEN, Header};
+use crate::types::{Class, RrType};
+
+/// No transport carries a longer message (RFC 1035 §4.2.2), whatever limit is asked for.
+const MAX_MESSAGE: usize = u16::MAX as usize;
+/// The length of an OPT record without options (RFC 6891 §6.1.2).
+const BARE_OPT: usize = 11;
 
 /// A message to be written.
 #[derive(Clone, Copy, Debug)]
@@ -18,9 +24,11 @@ pub struct Outgoing<'a> {
     pub question: &'a [u8],
     /// Answer, authority and additional section, without OPT.
     pub sections: [&'a [Record]; 3],
-    /// The whole OPT record in wire form, or nothing. It is never cut.
+    /// The whole OPT record in wire form, or nothing. Its options are left out, and TC is set, where they do not fit
+    /// beside the question.
     pub opt: &'a [u8],
-    /// The most octets that the message may have.
+    /// The most octets that the message may have; 65,535 at most, whatever is said. Header, question and OPT without
+    /// options (282 octets at most) are written although a smaller limit has no room for them.
     pub limit: usize,
     /// A message that fits uncompressed but is longer than this is compressed all the same.
     pub compress_above: usize,
@@ -29,7 +37,7 @@ pub struct Outgoing<'a> {
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// Records were left out, and TC was set.
+    /// Records or options were left out, and TC was set.
     pub truncated: bool,
 }
 
@@ -51,20 +59,21 @@ pub fn encode(message: &Outgoing<'_>, out: &mut Vec<u8>) -> Encoded {
 /// Writes `message` behind what is in `out` already (the length prefix of a stream, say).
 pub fn encode_into(message: &Outgoing<'_>, out: &mut Vec<u8>) -> Encoded {
     let len = uncompressed_len(message.question, message.sections, message.opt);
-    if len <= message.limit && len <= message.compress_above {
+    let limit = message.limit.min(MAX_MESSAGE);
+    if len <= limit && len <= message.compress_above {
         write_plain(message, len, out);
         return Encoded { truncated: false };
     }
-    write_compressed(message, out)
+    write_compressed(message, limit, out)
 }
 
 fn write_plain(message: &Outgoing<'_>, len: usize, out: &mut Vec<u8>) {
     out.reserve(len);
     let header = Header {
         questions: u16::from(!message.question.is_empty()),
-        answers: message.sections[0].len() as u16,
-        authorities: message.sections[1].len() as u16,
-        additionals: message.sections[2].len() as u16 + u16::from(!message.opt.is_empty()),
+        answers: count(message.sections[0]),
+        authorities: count(message.sections[1]),
+        additionals: count(message.sections[2]).saturating_add(u16::from(!message.opt.is_empty())),
         ..message.header
     };
     out.extend_from_slice(&header.to_bytes());
@@ -77,19 +86,29 @@ fn write_plain(message: &Outgoing<'_>, len: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(message.opt);
 }
 
+/// The number of records in a section that fits in a message: far below 65,535, since each has 11 octets or more.
+#[inline]
+fn count(section: &[Record]) -> u16 {
+    u16::try_from(section.len()).unwrap_or(u16::MAX)
+}
+
 #[inline]
 fn fixed_part(record: &Record, len: usize) -> [u8; 10] {
     let [t0, t1] = record.rtype.0.to_be_bytes();
     let [c0, c1] = record.class.0.to_be_bytes();
-    // RFC 2181 §8: a TTL with the top bit set counts as 0.
-    let [a, b, c, d] = if record.ttl > i32::MAX as u32 { [0; 4] } else { record.ttl.to_be_bytes() };
-    let [l0, l1] = (len as u16).to_be_bytes();
+    // The field of an OPT record is no time (RFC 6891 §6.1.3).
+    let ttl = if record.rtype == RrType::OPT { record.ttl } else { bounded_ttl(record.ttl) };
+    let [a, b, c, d] = ttl.to_be_bytes();
+    // Record data are never longer than their length field can say.
+    let [l0, l1] = u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
     [t0, t1, c0, c1, a, b, c, d, l0, l1]
 }
 
-fn write_compressed(message: &Outgoing<'_>, out: &mut Vec<u8>) -> Encoded {
+fn write_compressed(message: &Outgoing<'_>, limit: usize, out: &mut Vec<u8>) -> Encoded {
     let start = out.len();
-    let limit = message.limit.saturating_sub(message.opt.len());
+    let mut bare = [0; BARE_OPT];
+    let opt = fitting_opt(message, limit, &mut bare);
+    let limit = limit.saturating_sub(opt.len());
     let mut compressor = Compressor::new(start);
     out.extend_from_slice(&[0; HEADER_LEN]);
     out.extend_from_slice(message.question);
@@ -97,13 +116,13 @@ fn write_compressed(message: &Outgoing<'_>, out: &mut Vec<u8>) -> Encoded {
         compressor.remember_written(out, start + HEADER_LEN, message.question);
     }
     let mut counts = [0u16; 3];
-    let mut truncated = false;
+    let mut truncated = opt.len() < message.opt.len();
     'sections: for (section, count) in message.sections.iter().zip(&mut counts) {
         for record in *section {
             let before = out.len();
             let fits =
                 before - start < limit && write_record(&mut compressor, record, out) && out.len() - start <= limit;
-            if !fits || *count == u16::MAX {
+            if !fits {
                 out.truncate(before);
                 truncated = true;
                 break 'sections;
@@ -111,8 +130,8 @@ fn write_compressed(message: &Outgoing<'_>, out: &mut Vec<u8>) -> Encoded {
             *count += 1;
         }
     }
-    let has_opt = u16::from(!message.opt.is_empty());
-    out.extend_from_slice(message.opt);
+    let has_opt = u16::from(!opt.is_empty());
+    out.extend_from_slice(opt);
     let bits = if truncated { message.header.bits | Header::TC } else { message.header.bits };
     let header = Header {
         id: message.header.id,
@@ -120,23 +139,39 @@ fn write_compressed(message: &Outgoing<'_>, out: &mut Vec<u8>) -> Encoded {
         questions: u16::from(!message.question.is_empty()),
         answers: counts[0],
         authorities: counts[1],
-        additionals: counts[2] + has_opt,
+        additionals: counts[2].saturating_add(has_opt),
     };
     out[start..start + HEADER_LEN].copy_from_slice(&header.to_bytes());
     Encoded { truncated }
 }
 
-/// Writes one record; `false` where its data do not match its type and could not be compressed.
+/// The OPT record as it is, or without options in `bare` where they do not fit beside the question.
+fn fitting_opt<'a>(message: &Outgoing<'a>, limit: usize, bare: &'a mut [u8; BARE_OPT]) -> &'a [u8] {
+    let fits = HEADER_LEN + message.question.len() + message.opt.len() <= limit;
+    match (message.opt.first_chunk::<{ BARE_OPT - 2 }>(), bare.first_chunk_mut()) {
+        (Some(fixed), Some(place)) if !fits => {
+            // What remains of `bare`, zeros, says that no data follow.
+            *place = *fixed;
+            bare
+        }
+        _ => message.opt,
+    }
+}
+
+/// Writes one record; `false` where its data are too long for their length field.
 fn write_record(compressor: &mut Compressor, record: &Record, out: &mut Vec<u8>) -> bool {
     compressor.write_name(record.owner.as_wire(), true, out);
     let at = out.len();
     out.extend_from_slice(&fixed_part(record, 0));
     let data = record.rdata.as_bytes();
     let fields = layout(record.rtype);
-    let has_names = fields.iter().any(|field| matches!(field, Field::Name | Field::Compressible));
     let start = out.len();
-    if !has_names || !write_fields(compressor, fields, data, out) {
-        // Data that do not have the form of their type go out as they are.
+    if !has_names(fields) {
+        out.extend_from_slice(data);
+    } else if !write_fields(compressor, fields, data, out) {
+        // Data that do not have the form of their type go out as they are. What was remembered of their first names
+        // stands there no more, and other octets must not be taken for it.
+        compressor.forget();
         out.truncate(start);
         out.extend_from_slice(data);
     }
@@ -148,15 +183,12 @@ fn write_record(compressor: &mut Compressor, record: &Record, out: &mut Vec<u8>)
 fn write_fields(compressor: &mut Compressor, fields: &[Field], data: &[u8], out: &mut Vec<u8>) -> bool {
     // One name a field: which of them may be compressed, in order.
     let mut compressible = fields.iter().filter(|field| matches!(field, Field::Name | Field::Compressible));
-    let written = check_fields(data, fields, 0, data.len(), &mut |part| {
-        match part {
-            Part::Octets(octets) => out.extend_from_slice(octets),
-            Part::Name(name) => {
-                let compress = compressible.next() == Some(&Field::Compressible);
-                compressor.write_name(name.as_wire(), compress, out);
-            }
+    let written = check_fields(data, 0, fields, Pointers::Refuse, &mut |part| match part {
+        Part::Octets(octets) => out.extend_from_slice(octets),
+        Part::Name(name) => {
+            let compress = compressible.next() == Some(&Field::Compressible);
+            compressor.write_name(name.as_wire(), compress, out);
         }
-        Ok(())
     });
     written.is_ok()
 }
@@ -165,7 +197,7 @@ const SLOTS: usize = 256;
 const MAX_SUFFIXES: usize = 128;
 const MAX_PROBES: usize = 8;
 /// Pointers have 14 bits.
-const MAX_OFFSET: usize = 0x3fff;
+const MAX_OFFSET: u16 = 0x3fff;
 
 /// Remembers where names and their suffixes stand in the message.
 struct Compressor {
@@ -179,6 +211,11 @@ struct Compressor {
 impl Compressor {
     const fn new(start: usize) -> Self {
         Self { start, slots: [(0, 0); SLOTS], remembered: 0 }
+    }
+
+    /// Forgets every name.
+    fn forget(&mut self) {
+        *self = Self::new(self.start);
     }
 
     /// Takes note of the name that stands at `at` of `out` already, the first thing in `written`.
@@ -214,13 +251,14 @@ impl Compressor {
     }
 
     fn remember(&mut self, hash: u32, position: usize) {
-        if self.remembered >= MAX_SUFFIXES || position > MAX_OFFSET {
+        let Some(position) = u16::try_from(position).ok().filter(|position| *position <= MAX_OFFSET) else { return };
+        if self.remembered >= MAX_SUFFIXES {
             return;
         }
         for probe in 0..MAX_PROBES {
             let slot = &mut self.slots[(hash as usize + probe) % SLOTS];
             if slot.1 == 0 {
-                *slot = (hash, position as u16);
+                *slot = (hash, position);
                 self.remembered += 1;
                 return;
             }
@@ -245,12 +283,16 @@ impl Compressor {
         let Some(message) = out.get(self.start..) else { return false };
         let mut at = position;
         let mut rest = suffix;
-        // Every turn consumes a label or follows a pointer that this compressor wrote, which goes backwards.
+        // Every turn consumes a label of `suffix` or goes strictly backwards.
         loop {
             let Some(&len) = message.get(at) else { return false };
             if len & 0xc0 == 0xc0 {
                 let Some(&low) = message.get(at + 1) else { return false };
-                at = usize::from(u16::from_be_bytes([len & 0x3f, low]));
+                let target = usize::from(u16::from_be_bytes([len & 0x3f, low]));
+                if target >= at {
+                    return false;
+                }
+                at = target;
                 continue;
             }
             let size = 1 + usize::from(len);
@@ -279,8 +321,9 @@ impl Suffixes {
     fn of(wire: &[u8]) -> Self {
         let mut suffixes = Self { offsets: [0; MAX_NAME / 2 + 1], hashes: [0; MAX_NAME / 2 + 1], count: 0, next: 0 };
         let mut at = 0;
-        for label in Labels::new(wire) {
-            suffixes.offsets[suffixes.count] = at as u8;
+        for (place, label) in suffixes.offsets.iter_mut().zip(Labels::new(wire)) {
+            let Ok(offset) = u8::try_from(at) else { break };
+            *place = offset;
             suffixes.count += 1;
             at += 1 + label.len();
         }
@@ -306,11 +349,10 @@ impl Suffixes {
     }
 }
 
-/// The question section of one question in wire form.
 impl Outgoing<'_> {
     /// The octets of a question for `name`.
     #[must_use]
-    pub fn question(name: &Name, qtype: crate::RrType, qclass: crate::Class) -> Vec<u8> {
+    pub fn question(name: &Name, qtype: RrType, qclass: Class) -> Vec<u8> {
         let mut octets = Vec::with_capacity(name.len() + 4);
         octets.extend_from_slice(name.as_wire());
         octets.extend_from_slice(&qtype.0.to_be_bytes());
@@ -322,7 +364,7 @@ impl Outgoing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, Message, RrType};
+    use crate::Message;
     use std::net::Ipv4Addr;
 
     fn addresses(owner: &str, count: u8) -> Vec<Record> {

@@ -68,7 +68,23 @@ pub fn hash(seed: u64, octets: &[u8]) -> u64 {
     mix(state, MULTIPLIER)
 }
 
+/// Feeds a wire name to `state` without its ASCII case, eight octets at a time, the last ones padded with zeros.
+///
+/// What is fed is equal exactly for names that are equal under [`eq`]: a wire name tells where it ends.
 #[inline]
+pub fn feed(octets: &[u8], state: &mut impl std::hash::Hasher) {
+    let mut chunks = octets.chunks_exact(8);
+    for chunk in chunks.by_ref() {
+        state.write_u64(lower_word(word(chunk)));
+    }
+    let rest = chunks.remainder();
+    if !rest.is_empty() {
+        state.write_u64(lower_word(word(rest)));
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the two halves are taken apart")]
 const fn mix(a: u64, b: u64) -> u64 {
     let product = (a as u128).wrapping_mul(b as u128);
     (product as u64) ^ ((product >> 64) as u64)

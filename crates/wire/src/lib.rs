@@ -14,6 +14,8 @@
 //! | [`Message`] | any whole message taken apart, for clients, transfers and tests |
 //! | [`encode()`] | header, question, records and OPT into bytes within a size limit |
 #![forbid(unsafe_code)]
+// Lengths come off the wire: a cast that loses bits would make a wrong message instead of an error.
+#![warn(clippy::cast_possible_truncation)]
 
 mod edns;
 mod encode;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::name::{Name, NameError, read_name};
 use crate::rdata::read_rdata;
-use crate::record::Record;
+use crate::record::{Record, bounded_ttl};
 use crate::request::{HEADER_LEN, Header};
 use crate::types::{Class, Rcode, RrType};
 
@@ -102,8 +102,8 @@ impl Message {
     /// The response code with the bits that EDNS adds.
     #[must_use]
     pub fn rcode(&self) -> Rcode {
-        let extended = self.opt().map_or(0, |opt| (opt.ttl >> 24) as u16);
-        Rcode(extended << 4 | self.header.rcode().0)
+        let [extended, ..] = self.opt().map_or(0, |opt| opt.ttl).to_be_bytes();
+        Rcode(u16::from(extended) << 4 | self.header.rcode().0)
     }
 }
 
@@ -115,17 +115,41 @@ fn read_question(octets: &[u8], at: usize) -> Result<(Question, usize), MessageE
     Ok((question, at + 4))
 }
 
-/// Reads the record at `at`; returns it and the offset behind it.
-pub(crate) fn read_record(octets: &[u8], at: usize) -> Result<(Record, usize), MessageError> {
-    let (owner, at) = read_name(octets, at).map_err(MessageError::Name)?;
+/// What stands between the owner of a record and its data.
+pub(crate) struct Fixed {
+    /// The type.
+    pub(crate) rtype: RrType,
+    /// The class.
+    pub(crate) class: Class,
+    /// The four octets of the TTL, as sent.
+    pub(crate) ttl: [u8; 4],
+    /// Where the data begin.
+    pub(crate) start: usize,
+    /// Where the data end, by their length field; not yet checked against the message.
+    pub(crate) end: usize,
+}
+
+/// Reads the ten octets at `at`, behind the owner of a record.
+pub(crate) fn read_fixed(octets: &[u8], at: usize) -> Result<Fixed, MessageError> {
     let &[t0, t1, c0, c1, a, b, c, d, l0, l1] =
         octets.get(at..).and_then(<[u8]>::first_chunk::<10>).ok_or(MessageError::Short)?;
-    let rtype = RrType(u16::from_be_bytes([t0, t1]));
     let start = at + 10;
-    let end = start + usize::from(u16::from_be_bytes([l0, l1]));
+    Ok(Fixed {
+        rtype: RrType(u16::from_be_bytes([t0, t1])),
+        class: Class(u16::from_be_bytes([c0, c1])),
+        ttl: [a, b, c, d],
+        start,
+        end: start + usize::from(u16::from_be_bytes([l0, l1])),
+    })
+}
+
+/// Reads the record at `at`; returns it and the offset behind it.
+fn read_record(octets: &[u8], at: usize) -> Result<(Record, usize), MessageError> {
+    let (owner, at) = read_name(octets, at).map_err(MessageError::Name)?;
+    let Fixed { rtype, class, ttl, start, end } = read_fixed(octets, at)?;
     let rdata = read_rdata(octets, rtype, start, end)?;
-    let sent = u32::from_be_bytes([a, b, c, d]);
-    // The field of an OPT record is no time (RFC 6891 §6.1.3); elsewhere the top bit makes it 0 (RFC 2181 §8).
-    let ttl = if rtype != RrType::OPT && sent > i32::MAX as u32 { 0 } else { sent };
-    Ok((Record { owner, rtype, class: Class(u16::from_be_bytes([c0, c1])), ttl, rdata }, end))
+    let sent = u32::from_be_bytes(ttl);
+    // The field of an OPT record is no time (RFC 6891 §6.1.3).
+    let ttl = if rtype == RrType::OPT { sent } else { bounded_ttl(sent) };
+    Ok((Record { owner, rtype, class, ttl, rdata }, end))
 }

@@ -98,12 +98,13 @@ impl Name {
     /// Keeps octets that are known to be a name.
     pub(crate) fn from_checked(octets: &[u8]) -> Self {
         debug_assert!(!octets.is_empty() && octets.len() <= MAX_NAME);
-        if octets.len() <= INLINE {
-            let mut inline = [0; INLINE];
-            inline[..octets.len()].copy_from_slice(octets);
-            Self(Repr::Inline { len: octets.len() as u8, octets: inline })
-        } else {
-            Self(Repr::Heap(octets.into()))
+        let mut inline = [0; INLINE];
+        match (u8::try_from(octets.len()), inline.get_mut(..octets.len())) {
+            (Ok(len), Some(place)) => {
+                place.copy_from_slice(octets);
+                Self(Repr::Inline { len, octets: inline })
+            }
+            _ => Self(Repr::Heap(octets.into())),
         }
     }
 
@@ -237,11 +238,12 @@ fn push_label(octets: &mut [u8; MAX_NAME], at: usize, label: &[u8]) -> Result<us
     if label.is_empty() {
         return Err(NameError::EmptyLabel);
     }
+    let len = u8::try_from(label.len()).map_err(|_| NameError::LongLabel)?;
     if label.len() > MAX_LABEL {
         return Err(NameError::LongLabel);
     }
     let room = octets.get_mut(at..at + 1 + label.len()).ok_or(NameError::LongName)?;
-    room[0] = label.len() as u8;
+    room[0] = len;
     room[1..].copy_from_slice(label);
     Ok(at + 1 + label.len())
 }
@@ -257,7 +259,8 @@ impl Eq for Name {}
 
 impl Hash for Name {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(fold::hash(0, self.as_wire()));
+        // The octets, not a digest of them: only the hasher knows a key, and names come from clients.
+        fold::feed(self.as_wire(), state);
     }
 }
 
@@ -436,10 +439,11 @@ fn read_run(message: &[u8], mut at: usize, octets: &mut [u8; MAX_NAME], filled: 
     }
 }
 
-/// The offset behind the name at `start`, with pointers checked only for their place.
+/// The offset behind the name at `start`; where a pointer leads to is not looked at.
 ///
 /// # Errors
-/// As [`read_name`], but what a pointer leads to is not read.
+/// [`NameError::Short`], [`NameError::LabelType`] and [`NameError::LongName`] as [`read_name`] has them, as far as the
+/// octets in place show them.
 pub fn skip_name(message: &[u8], start: usize) -> Result<usize, NameError> {
     let mut at = start;
     loop {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::edns::EdnsOptions;
 use crate::message::MessageError;
-use crate::name::{Name, read_name};
+use crate::name::{Name, NameError, read_name};
 use crate::types::RrType;
 
 /// What is kept inside the value: addresses, most targets, the SOA of most zones.
@@ -40,12 +40,13 @@ impl Rdata {
 
     #[inline]
     pub(crate) fn from_bounded(octets: &[u8]) -> Self {
-        if octets.len() <= INLINE {
-            let mut inline = [0; INLINE];
-            inline[..octets.len()].copy_from_slice(octets);
-            Self(Repr::Inline { len: octets.len() as u8, octets: inline })
-        } else {
-            Self(Repr::Shared(octets.into()))
+        let mut inline = [0; INLINE];
+        match (u8::try_from(octets.len()), inline.get_mut(..octets.len())) {
+            (Ok(len), Some(place)) => {
+                place.copy_from_slice(octets);
+                Self(Repr::Inline { len, octets: inline })
+            }
+            _ => Self(Repr::Shared(octets.into())),
         }
     }
 
@@ -101,7 +102,7 @@ pub(crate) enum Field {
     Fixed(usize),
     /// A character string: a length octet and so many octets.
     Text,
-    /// Character strings, at least one, to the end.
+    /// Character strings to the end. Senders owe one at least (RFC 1035 §3.3.14); none is understood as well.
     Texts,
     /// Anything to the end.
     Rest,
@@ -141,24 +142,52 @@ pub(crate) const fn layout(rtype: RrType) -> &'static [Field] {
 /// [`MessageError::Rdata`] where a part reaches past `end` or octets are left over, [`MessageError::Name`],
 /// [`MessageError::Option`] in an OPT record, [`MessageError::LongRdata`] where the expanded form does not fit.
 pub fn read_rdata(message: &[u8], rtype: RrType, start: usize, end: usize) -> Result<Rdata, RdataError> {
-    let raw = message.get(start..end).ok_or(MessageError::Short)?;
     let fields = layout(rtype);
-    if rtype == RrType::OPT {
-        EdnsOptions::check(raw)?;
+    if !has_names(fields) {
+        check_rdata(message, rtype, start, end)?;
+        return Rdata::new(message.get(start..end).ok_or(MessageError::Short)?);
     }
-    if !fields.iter().any(|field| matches!(field, Field::Name | Field::Compressible)) {
-        check_fields(message, fields, start, end, &mut |_| Ok(()))?;
-        return Ok(Rdata::from_bounded(raw));
-    }
+    let raw = message.get(start..end).ok_or(MessageError::Short)?;
     let mut expanded = Vec::with_capacity(raw.len() + 32);
-    check_fields(message, fields, start, end, &mut |part| {
-        match part {
-            Part::Octets(octets) => expanded.extend_from_slice(octets),
-            Part::Name(name) => expanded.extend_from_slice(name.as_wire()),
-        }
-        Ok(())
+    let bounded = message.get(..end).ok_or(MessageError::Short)?;
+    check_fields(bounded, start, fields, Pointers::Follow, &mut |part| match part {
+        Part::Octets(octets) => expanded.extend_from_slice(octets),
+        Part::Name(name) => expanded.extend_from_slice(name.as_wire()),
     })?;
     Rdata::new(&expanded)
+}
+
+/// Checks what [`read_rdata`] checks, and keeps nothing.
+///
+/// # Errors
+/// As [`read_rdata`].
+pub(crate) fn check_rdata(message: &[u8], rtype: RrType, start: usize, end: usize) -> Result<(), RdataError> {
+    let raw = message.get(start..end).ok_or(MessageError::Short)?;
+    if rtype == RrType::OPT {
+        return EdnsOptions::check(raw);
+    }
+    let bounded = message.get(..end).ok_or(MessageError::Short)?;
+    let mut len = 0;
+    check_fields(bounded, start, layout(rtype), Pointers::Follow, &mut |part| {
+        len += match part {
+            Part::Octets(octets) => octets.len(),
+            Part::Name(name) => name.len(),
+        };
+    })?;
+    if len > usize::from(u16::MAX) { Err(MessageError::LongRdata) } else { Ok(()) }
+}
+
+/// Tells whether `data` on their own, names uncompressed, have the form of `rtype`.
+pub(crate) fn is_well_formed(rtype: RrType, data: &[u8]) -> bool {
+    match rtype {
+        RrType::OPT => EdnsOptions::check(data).is_ok(),
+        _ => check_fields(data, 0, layout(rtype), Pointers::Refuse, &mut |_| {}).is_ok(),
+    }
+}
+
+/// Tells whether a name is among `fields`.
+pub(crate) fn has_names(fields: &[Field]) -> bool {
+    fields.iter().any(|field| matches!(field, Field::Name | Field::Compressible))
 }
 
 pub(crate) enum Part<'a> {
@@ -166,22 +195,35 @@ pub(crate) enum Part<'a> {
     Name(Name),
 }
 
-/// Walks over the parts of record data within `start..end` and hands each to `take`.
+/// Whether a name may end in a compression pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pointers {
+    /// In a message: names may point backwards out of the record.
+    Follow,
+    /// In data on their own: a pointer would lead somewhere else than in the message that it was meant for.
+    Refuse,
+}
+
+/// Walks over the parts of record data from `start` to the end of `bounded` and hands each to `take`.
+///
+/// `bounded` must end where the data end, so that no name runs past them.
 pub(crate) fn check_fields(
-    message: &[u8],
-    fields: &[Field],
+    bounded: &[u8],
     start: usize,
-    end: usize,
-    take: &mut dyn FnMut(Part<'_>) -> Result<(), MessageError>,
+    fields: &[Field],
+    pointers: Pointers,
+    take: &mut dyn FnMut(Part<'_>),
 ) -> Result<(), MessageError> {
-    // Names may point backwards out of the record, but must not run past its end.
-    let bounded = message.get(..end).ok_or(MessageError::Short)?;
+    let end = bounded.len();
     let mut at = start;
     for field in fields {
         let behind = match field {
             Field::Name | Field::Compressible => {
                 let (name, behind) = read_name(bounded, at).map_err(MessageError::Name)?;
-                take(Part::Name(name))?;
+                if pointers == Pointers::Refuse && behind - at != name.len() {
+                    return Err(MessageError::Name(NameError::Pointer));
+                }
+                take(Part::Name(name));
                 at = behind;
                 continue;
             }
@@ -190,7 +232,7 @@ pub(crate) fn check_fields(
             Field::Texts => texts_end(bounded, at)?,
             Field::Rest => end,
         };
-        take(Part::Octets(bounded.get(at..behind).ok_or(MessageError::Rdata)?))?;
+        take(Part::Octets(bounded.get(at..behind).ok_or(MessageError::Rdata)?));
         at = behind;
     }
     if at == end { Ok(()) } else { Err(MessageError::Rdata) }
@@ -198,8 +240,8 @@ pub(crate) fn check_fields(
 
 fn texts_end(bounded: &[u8], start: usize) -> Result<usize, MessageError> {
     let mut at = start;
-    while at < bounded.len() {
-        at += 1 + usize::from(bounded[at]);
+    while let Some(&len) = bounded.get(at) {
+        at += 1 + usize::from(len);
     }
     if at == bounded.len() { Ok(at) } else { Err(MessageError::Rdata) }
 }

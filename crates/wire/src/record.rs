@@ -8,6 +8,12 @@ use crate::rdata::Rdata;
 use crate::text::rdata_to_text;
 use crate::types::{Class, RrType};
 
+/// The time that a TTL field stands for: with the top bit set it is 0 (RFC 2181 §8).
+#[inline]
+pub(crate) const fn bounded_ttl(sent: u32) -> u32 {
+    if sent >> 31 == 0 { sent } else { 0 }
+}
+
 /// A resource record: owner, type, class, TTL in seconds, data.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Record {
@@ -74,20 +80,24 @@ impl Record {
         Self::new(owner, ttl, RrType::SRV, Rdata::from_bounded(&octets[..end]))
     }
 
-    /// A TXT record of the given character strings; a string longer than 255 octets is split.
+    /// A TXT record of the given character strings; a string longer than 255 octets is split, no string at all
+    /// becomes an empty one, and from the first that does not fit in 65,535 octets on they are left out.
     #[must_use]
     pub fn txt(owner: Name, ttl: u32, strings: &[&[u8]]) -> Self {
         let mut octets = Vec::new();
-        for string in strings {
-            if string.is_empty() {
-                octets.push(0);
+        let strings = if strings.is_empty() { &[&[][..]] } else { strings };
+        let parts = strings.iter().flat_map(|string| {
+            // Chunks of nothing are none, but an empty string is one.
+            let (first, others) = string.split_at(string.len().min(255));
+            std::iter::once(first).chain(others.chunks(255))
+        });
+        for part in parts {
+            if octets.len() + 1 + part.len() > usize::from(u16::MAX) {
+                break;
             }
-            for part in string.chunks(255) {
-                octets.push(part.len() as u8);
-                octets.extend_from_slice(part);
-            }
+            octets.extend(u8::try_from(part.len()));
+            octets.extend_from_slice(part);
         }
-        octets.truncate(usize::from(u16::MAX));
         Self::new(owner, ttl, RrType::TXT, Rdata::from_bounded(&octets))
     }
 

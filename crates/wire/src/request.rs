@@ -3,8 +3,9 @@
 //! Budget: a plain question costs no allocation and is read once; a [`Request`] holds offsets, not copies.
 
 use crate::edns::{Edns, EdnsOptions};
-use crate::message::{MessageError, read_record};
-use crate::name::{Name, read_name};
+use crate::message::{MessageError, read_fixed};
+use crate::name::{Name, NameError, read_name};
+use crate::rdata::check_rdata;
 use crate::types::{Class, Opcode, Rcode, RrType};
 
 /// The length of a header in octets (RFC 1035 §4.1.1).
@@ -153,20 +154,19 @@ impl Request {
             if at == octets.len() {
                 return Ok(());
             }
-            let (record, behind) = read_record(octets, at)?;
+            let (is_root, behind) = skip_owner(octets, at)?;
+            let record = read_fixed(octets, behind)?;
+            check_rdata(octets, record.rtype, record.start, record.end)?;
             if record.rtype == RrType::OPT {
-                if index < ordinary || self.edns.is_some() || !record.owner.is_root() {
+                if index < ordinary || self.edns.is_some() || !is_root {
                     return Err(MessageError::Opt);
                 }
-                self.edns = Some(Edns {
-                    udp_size: record.class.0,
-                    extended_rcode: (record.ttl >> 24) as u8,
-                    version: (record.ttl >> 16) as u8,
-                    flags: record.ttl as u16,
-                });
-                self.options = behind - record.rdata.len()..behind;
+                let [extended_rcode, version, high, low] = record.ttl;
+                let flags = u16::from_be_bytes([high, low]);
+                self.edns = Some(Edns { udp_size: record.class.0, extended_rcode, version, flags });
+                self.options = record.start..record.end;
             }
-            at = behind;
+            at = record.end;
         }
         Ok(())
     }
@@ -192,10 +192,25 @@ fn accept_header(octets: &[u8]) -> Result<Header, Reject> {
     Ok(header)
 }
 
+/// Tells whether the owner at `at` is the root, and where it ends. OPT has the root; most records here are OPT.
+#[inline]
+fn skip_owner(octets: &[u8], at: usize) -> Result<(bool, usize), MessageError> {
+    if octets.get(at) == Some(&0) {
+        return Ok((true, at + 1));
+    }
+    let (owner, behind) = read_name(octets, at).map_err(MessageError::Name)?;
+    Ok((owner.is_root(), behind))
+}
+
 type QuestionFields = (Name, RrType, Class);
 
 fn read_question(octets: &[u8]) -> Result<(QuestionFields, usize), MessageError> {
     let (name, at) = read_name(octets, HEADER_LEN).map_err(MessageError::Name)?;
+    // Nothing but the header lies before the first name. A pointer into it would mean another name in the reply,
+    // whose header differs, so that the question could not be repeated.
+    if at - HEADER_LEN != name.len() {
+        return Err(MessageError::Name(NameError::Pointer));
+    }
     let field = |at: usize| match octets.get(at..) {
         Some(&[a, b, ..]) => Ok(u16::from_be_bytes([a, b])),
         Some([]) | None => Ok(0),
@@ -213,7 +228,7 @@ pub fn reject_reply(octets: &[u8], rcode: Rcode, question: usize, out: &mut Vec<
     let Some(header) = Header::parse(octets) else { return };
     let echoed = Header::TC | Header::RD | Header::RA | Header::AD | Header::CD;
     let opcode = if rcode == Rcode::FORMERR { 0 } else { header.bits & 0x7800 };
-    let body = octets.get(HEADER_LEN..HEADER_LEN + question).unwrap_or(&[]);
+    let body = octets.get(HEADER_LEN..HEADER_LEN.saturating_add(question)).unwrap_or(&[]);
     let reply = Header {
         id: header.id,
         bits: Header::QR | opcode | header.bits & echoed | rcode.0 & 0xf,

@@ -6,8 +6,8 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::name::{Name, unescape};
-use crate::rdata::{Field, Part, Rdata, check_fields, layout};
-use crate::record::Record;
+use crate::rdata::{Field, Part, Pointers, Rdata, check_fields, is_well_formed, layout};
+use crate::record::{Record, bounded_ttl};
 use crate::types::{Class, RrType};
 
 /// Why text is not a record.
@@ -49,18 +49,15 @@ fn typed_text(rtype: RrType, data: &[u8]) -> Option<String> {
     }
     let mut words = Vec::new();
     let mut kinds = fields.iter();
-    check_fields(data, fields, 0, data.len(), &mut |part| {
-        match (kinds.next(), part) {
-            (_, Part::Name(name)) => words.push(name.to_string()),
-            (Some(Field::Fixed(20)), Part::Octets(octets)) => {
-                words.extend(octets.chunks(4).map(|chunk| number(chunk).to_string()));
-            }
-            (Some(Field::Fixed(_)), Part::Octets(octets)) => {
-                words.extend(octets.chunks(2).map(|chunk| number(chunk).to_string()));
-            }
-            (_, Part::Octets(octets)) => words.extend(strings(octets)),
+    check_fields(data, 0, fields, Pointers::Refuse, &mut |part| match (kinds.next(), part) {
+        (_, Part::Name(name)) => words.push(name.to_string()),
+        (Some(Field::Fixed(20)), Part::Octets(octets)) => {
+            words.extend(octets.chunks(4).map(|chunk| number(chunk).to_string()));
         }
-        Ok(())
+        (Some(Field::Fixed(_)), Part::Octets(octets)) => {
+            words.extend(octets.chunks(2).map(|chunk| number(chunk).to_string()));
+        }
+        (_, Part::Octets(octets)) => words.extend(strings(octets)),
     })
     .ok()?;
     Some(words.join(" "))
@@ -80,7 +77,7 @@ fn strings(mut octets: &[u8]) -> Vec<String> {
             match octet {
                 b'"' | b'\\' => text.extend(['\\', char::from(octet)]),
                 b' '..=b'~' => text.push(char::from(octet)),
-                _ => text.push_str(&format!("\\{octet:03}")),
+                _ => text.extend(format!("\\{octet:03}").chars()),
             }
         }
         text.push('"');
@@ -103,7 +100,7 @@ pub fn parse_record(line: &str) -> Result<Record, TextError> {
     let rtype = RrType::from_text(&text(rtype)).ok_or_else(|| error(format!("unknown type {:?}", text(rtype))))?;
     Ok(Record {
         owner: parse_name(owner)?,
-        ttl: text(ttl).parse().map_err(|_| error(format!("bad TTL {:?}", text(ttl))))?,
+        ttl: bounded_ttl(parsed(Some(ttl), "TTL")?),
         class: Class::from_text(&text(class)).ok_or_else(|| error(format!("unknown class {:?}", text(class))))?,
         rtype,
         rdata: rdata_from_tokens(rtype, data)?,
@@ -118,7 +115,7 @@ pub fn rdata_from_text(rtype: RrType, text: &str) -> Result<Rdata, TextError> {
     rdata_from_tokens(rtype, &tokens(text)?)
 }
 
-/// A word; escapes are still in it unless it was quoted.
+/// A word without its quotes; escapes are still in it.
 struct Token {
     octets: Vec<u8>,
     quoted: bool,
@@ -152,7 +149,7 @@ fn quoted(input: &mut impl Iterator<Item = u8>) -> Result<Vec<u8>, TextError> {
     while let Some(octet) = input.next() {
         match octet {
             b'"' => return Ok(octets),
-            b'\\' => octets.push(unescape(input).map_err(|_| error("bad escape in string"))?),
+            b'\\' => octets.extend(std::iter::once(octet).chain(input.next())),
             _ => octets.push(octet),
         }
     }
@@ -166,9 +163,13 @@ fn parse_name(token: &Token) -> Result<Name, TextError> {
 
 fn rdata_from_tokens(rtype: RrType, words: &[Token]) -> Result<Rdata, TextError> {
     let data = match words {
-        [mark, len, hex @ ..] if mark.octets == br"\#" => generic_data(len, hex)?,
+        [mark, len, hex @ ..] if !mark.quoted && mark.octets == br"\#" => generic_data(len, hex)?,
         _ => typed_data(rtype, words)?,
     };
+    // RFC 3597 §5: the generic form of a known type must still be data of that type.
+    if !is_well_formed(rtype, &data) {
+        return Err(error(format!("data do not have the form of type {rtype}")));
+    }
     Rdata::new(&data).map_err(|reason| error(reason.to_string()))
 }
 
@@ -221,14 +222,15 @@ fn typed_data(rtype: RrType, words: &[Token]) -> Result<Vec<u8>, TextError> {
 fn parsed<T: std::str::FromStr>(word: Option<&Token>, what: &str) -> Result<T, TextError> {
     let text = word.and_then(|word| std::str::from_utf8(&word.octets).ok());
     let text = text.ok_or_else(|| error(format!("missing {what}")))?;
-    text.parse().map_err(|_| error(format!("bad {what} {text:?}")))
+    let value = if text.starts_with('+') { None } else { text.parse().ok() };
+    value.ok_or_else(|| error(format!("bad {what} {text:?}")))
 }
 
 fn push_string(data: &mut Vec<u8>, word: &Token) -> Result<(), TextError> {
     let mut octets = Vec::new();
     let mut input = word.octets.iter().copied();
     while let Some(octet) = input.next() {
-        let escaped = octet == b'\\' && !word.quoted;
+        let escaped = octet == b'\\';
         octets.push(if escaped { unescape(&mut input).map_err(|_| error("bad escape in string"))? } else { octet });
     }
     let len = u8::try_from(octets.len()).map_err(|_| error("string is longer than 255 octets"))?;

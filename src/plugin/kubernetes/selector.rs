@@ -33,21 +33,14 @@ enum Test {
 impl Selector {
     /// Parses a selector; empty text gives the selector that matches everything.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
-        Parser {
-            tokens: lex(text),
-            at: 0,
-        }
-        .selector()
-        .map_err(SelectorError)
+        Parser { tokens: lex(text), at: 0 }.selector().map_err(SelectorError)
     }
 
     /// Whether the labels meet every requirement. An absent label meets `!=` and `notin`.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.0.iter().all(|requirement| {
             let value = labels.get(&requirement.key);
-            let listed = |values: &[Box<str>]| {
-                value.is_some_and(|value| values.iter().any(|held| **held == *value))
-            };
+            let listed = |values: &[Box<str>]| value.is_some_and(|value| values.iter().any(|held| **held == *value));
             let number = || value.and_then(|value| value.parse::<i64>().ok());
             match &requirement.test {
                 Test::Exists => value.is_some(),
@@ -78,9 +71,7 @@ impl fmt::Display for Selector {
                 Test::Absent => write!(f, "!{key}")?,
                 Test::In(values) if values.len() == 1 => write!(f, "{key}={}", values.concat())?,
                 Test::In(values) => write!(f, "{key} in ({})", values.join(","))?,
-                Test::NotIn(values) if values.len() == 1 => {
-                    write!(f, "{key}!={}", values.concat())?
-                }
+                Test::NotIn(values) if values.len() == 1 => write!(f, "{key}!={}", values.concat())?,
                 Test::NotIn(values) => write!(f, "{key} notin ({})", values.join(","))?,
                 Test::Above(bound) => write!(f, "{key}>{bound}")?,
                 Test::Below(bound) => write!(f, "{key}<{bound}")?,
@@ -138,19 +129,12 @@ fn lex(text: &str) -> Vec<Token<'_>> {
             (">", Token::Greater),
             ("<", Token::Less),
         ];
-        if let Some((symbol, token)) = symbols
-            .into_iter()
-            .find(|(symbol, _)| rest.starts_with(symbol))
-        {
+        if let Some((symbol, token)) = symbols.into_iter().find(|(symbol, _)| rest.starts_with(symbol)) {
             tokens.push(token);
             rest = rest.strip_prefix(symbol).unwrap_or_default();
             continue;
         }
-        let end = rest
-            .find([
-                ' ', '\t', '\r', '\n', '=', '!', '(', ')', ',', '>', '<', '\0',
-            ])
-            .unwrap_or(rest.len());
+        let end = rest.find([' ', '\t', '\r', '\n', '=', '!', '(', ')', ',', '>', '<', '\0']).unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         if word.is_empty() {
             return tokens;
@@ -177,37 +161,29 @@ impl<'a> Parser<'a> {
     }
 
     fn selector(&mut self) -> Result<Selector, String> {
-        let mut requirements = Vec::new();
+        let mut requirements: Vec<Requirement> = Vec::new();
         match self.peek() {
             Token::End => return Ok(Selector::default()),
             Token::Word(_) | Token::Not => {}
             other => {
-                return Err(format!(
-                    "found '{}', expected: !, identifier, or 'end of string'",
-                    other.text()
-                ));
+                return Err(format!("found '{}', expected: !, identifier, or 'end of string'", other.text()));
             }
         }
         loop {
-            requirements.push(
-                self.requirement()
-                    .map_err(|error| format!("unable to parse requirement: {error}"))?,
-            );
+            requirements.push(self.requirement().map_err(|error| format!("unable to parse requirement: {error}"))?);
             match self.next() {
-                Token::End => return Ok(Selector(requirements.into())),
+                Token::End => {
+                    // Like the API machinery, so that the text does not depend on how it was written.
+                    requirements.sort_by(|a, b| a.key.cmp(&b.key));
+                    return Ok(Selector(requirements.into()));
+                }
                 Token::Comma => {
                     if !matches!(self.peek(), Token::Word(_) | Token::Not) {
-                        return Err(format!(
-                            "found '{}', expected: identifier after ','",
-                            self.peek().text()
-                        ));
+                        return Err(format!("found '{}', expected: identifier after ','", self.peek().text()));
                     }
                 }
                 other => {
-                    return Err(format!(
-                        "found '{}', expected: ',' or 'end of string'",
-                        other.text()
-                    ));
+                    return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
                 }
             }
         }
@@ -224,10 +200,7 @@ impl<'a> Parser<'a> {
         };
         check_key(key)?;
         if negated || matches!(self.peek(), Token::End | Token::Comma) {
-            return Ok(Requirement {
-                key: key.into(),
-                test: if negated { Test::Absent } else { Test::Exists },
-            });
+            return Ok(Requirement { key: key.into(), test: if negated { Test::Absent } else { Test::Exists } });
         }
         let test = match self.next() {
             Token::Word("in") => Test::In(self.values(key)?),
@@ -237,16 +210,10 @@ impl<'a> Parser<'a> {
             Token::Greater => Test::Above(self.integer(key)?),
             Token::Less => Test::Below(self.integer(key)?),
             other => {
-                return Err(format!(
-                    "found '{}', expected: in, notin, =, ==, !=, gt, lt",
-                    other.text()
-                ));
+                return Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", other.text()));
             }
         };
-        Ok(Requirement {
-            key: key.into(),
-            test,
-        })
+        Ok(Requirement { key: key.into(), test })
     }
 
     /// The single value after an operator; nothing stands for the empty value.
@@ -277,10 +244,7 @@ impl<'a> Parser<'a> {
             other => return Err(format!("found '{}' expected: '('", other.text())),
         }
         if self.peek() == Token::Close {
-            return Err(
-                "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
-                    .to_owned(),
-            );
+            return Err("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty".to_owned());
         }
         let mut values: Vec<Box<str>> = Vec::new();
         loop {
@@ -291,10 +255,7 @@ impl<'a> Parser<'a> {
                 }
                 Token::Comma | Token::Close => values.push("".into()),
                 other => {
-                    return Err(format!(
-                        "found '{}', expected: ',', ')' or identifier",
-                        other.text()
-                    ));
+                    return Err(format!("found '{}', expected: ',', ')' or identifier", other.text()));
                 }
             }
             match self.next() {
@@ -315,9 +276,7 @@ impl<'a> Parser<'a> {
 /// Checks a label's key: an optional DNS prefix of at most 253 octets and `/`, then a name of at most 63.
 fn check_key(key: &str) -> Result<(), String> {
     let invalid = |why: &str| Err(format!("<nil>: Invalid value: \"{key}\": {why}"));
-    let (prefix, name) = key
-        .split_once('/')
-        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if name.contains('/') {
         return invalid(
             "a valid label key must consist of alphanumeric characters, '-', '_' or '.', with an optional DNS \
@@ -325,10 +284,8 @@ fn check_key(key: &str) -> Result<(), String> {
         );
     }
     if let Some(prefix) = prefix {
-        let part = |part: &str| {
-            is_word(part, |octet| octet == b'-')
-                && !part.bytes().any(|octet| octet.is_ascii_uppercase())
-        };
+        let part =
+            |part: &str| is_word(part, |octet| octet == b'-') && !part.bytes().any(|octet| octet.is_ascii_uppercase());
         if prefix.is_empty() {
             return invalid("prefix part must be non-empty");
         }
@@ -362,9 +319,7 @@ fn check_value(key: &str, at: usize, value: &str) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!(
-        "values[{at}][{key}]: Invalid value: \"{value}\": {why}"
-    ))
+    Err(format!("values[{at}][{key}]: Invalid value: \"{value}\": {why}"))
 }
 
 fn is_label_word(text: &str) -> bool {
@@ -376,9 +331,7 @@ fn is_word(text: &str, inner: impl Fn(u8) -> bool) -> bool {
     let edge = |octet: Option<u8>| octet.is_some_and(|octet| octet.is_ascii_alphanumeric());
     edge(text.bytes().next())
         && edge(text.bytes().next_back())
-        && text
-            .bytes()
-            .all(|octet| octet.is_ascii_alphanumeric() || inner(octet))
+        && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || inner(octet))
 }
 
 #[cfg(test)]
@@ -387,15 +340,8 @@ mod tests {
 
     #[test]
     fn matches_as_the_api_server_does() {
-        let labels: Labels = [
-            ("app", "dns"),
-            ("tier", "front"),
-            ("n", "7"),
-            ("empty", ""),
-            ("in", "x"),
-        ]
-        .into_iter()
-        .collect();
+        let labels: Labels =
+            [("app", "dns"), ("tier", "front"), ("n", "7"), ("empty", ""), ("in", "x")].into_iter().collect();
         let cases = [
             ("", true),
             ("app=dns", true),
@@ -429,44 +375,22 @@ mod tests {
         for (text, expected) in cases {
             let selector = Selector::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(selector.matches(&labels), expected, "{text}");
-            assert_eq!(
-                Selector::parse(&selector.to_string()),
-                Ok(selector),
-                "{text}: round trip"
-            );
+            assert_eq!(Selector::parse(&selector.to_string()), Ok(selector), "{text}: round trip");
         }
     }
 
     #[test]
     fn refuses_in_the_words_of_the_api_machinery() {
         let cases = [
-            (
-                ",",
-                "found ',', expected: !, identifier, or 'end of string'",
-            ),
+            (",", "found ',', expected: !, identifier, or 'end of string'"),
             ("a,", "found '', expected: identifier after ','"),
-            (
-                "a b",
-                "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
-            ),
+            ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
             ("a=b c", "found 'c', expected: ',' or 'end of string'"),
             ("!a=b", "found '=', expected: ',' or 'end of string'"),
-            (
-                "!",
-                "unable to parse requirement: found '', expected: identifier",
-            ),
-            (
-                "a in b",
-                "unable to parse requirement: found 'b' expected: '('",
-            ),
-            (
-                "a in (b",
-                "unable to parse requirement: found '', expected: ',' or ')'",
-            ),
-            (
-                "a=(",
-                "unable to parse requirement: found '(', expected: identifier",
-            ),
+            ("!", "unable to parse requirement: found '', expected: identifier"),
+            ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+            ("a=(", "unable to parse requirement: found '(', expected: identifier"),
             (
                 "a in ()",
                 "unable to parse requirement: values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty",
@@ -477,25 +401,12 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            assert_eq!(
-                Selector::parse(text).map_err(|error| error.to_string()),
-                Err(expected.to_owned()),
-                "{text}"
-            );
+            assert_eq!(Selector::parse(text).map_err(|error| error.to_string()), Err(expected.to_owned()), "{text}");
         }
         let starts = [
-            (
-                "-a",
-                "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of",
-            ),
-            (
-                "/a",
-                "unable to parse requirement: <nil>: Invalid value: \"/a\": prefix part must be non-empty",
-            ),
-            (
-                "a=b:c",
-                "unable to parse requirement: values[0][a]: Invalid value: \"b:c\": a valid label must be",
-            ),
+            ("-a", "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of"),
+            ("/a", "unable to parse requirement: <nil>: Invalid value: \"/a\": prefix part must be non-empty"),
+            ("a=b:c", "unable to parse requirement: values[0][a]: Invalid value: \"b:c\": a valid label must be"),
         ];
         for (text, expected) in starts {
             let error = Selector::parse(text).expect_err(text).to_string();

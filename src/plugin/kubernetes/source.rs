@@ -58,8 +58,7 @@ impl Default for Selection {
 }
 
 /// The field selector of the Pod watch.
-pub const POD_FIELD_SELECTOR: &str =
-    "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown";
+pub const POD_FIELD_SELECTOR: &str = "status.phase!=Succeeded,status.phase!=Failed,status.phase!=Unknown";
 
 impl Selection {
     /// Whether an object is watched. `imported` says that a slice carries the multicluster label, `phase` is a Pod's.
@@ -71,9 +70,7 @@ impl Selection {
                 (self.endpoints || (self.multicluster && imported)) && self.labels.matches(labels)
             }
             ObjectKind::Pod => {
-                self.pods
-                    && !matches!(phase, "Succeeded" | "Failed" | "Unknown")
-                    && self.labels.matches(labels)
+                self.pods && !matches!(phase, "Succeeded" | "Failed" | "Unknown") && self.labels.matches(labels)
             }
             ObjectKind::ServiceImport => self.multicluster && self.namespace_labels.matches(labels),
         }

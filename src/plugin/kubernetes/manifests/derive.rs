@@ -33,23 +33,14 @@ impl Scene<'_> {
             }
         }
         let mut slices = Vec::new();
-        for (name, service) in self
-            .services
-            .iter()
-            .filter(|(name, _)| !self.given.contains(**name))
-        {
+        for (name, service) in self.services.iter().filter(|(name, _)| !self.given.contains(**name)) {
             slices.extend(slices_of(namespace, name, service, &by_label));
         }
         slices
     }
 }
 
-fn slices_of(
-    namespace: &str,
-    name: &str,
-    service: &ServiceFacts,
-    by_label: &ByLabel<'_>,
-) -> Vec<EndpointSlice> {
+fn slices_of(namespace: &str, name: &str, service: &ServiceFacts, by_label: &ByLabel<'_>) -> Vec<EndpointSlice> {
     // The rarest of the selector's labels leaves the fewest Pods to compare.
     let candidates = service
         .selector
@@ -62,20 +53,13 @@ fn slices_of(
         if !(pod.ready || service.unready_too) || !service.selector.is_subset_of(&pod.labels) {
             continue;
         }
-        let numbers: Vec<Option<u16>> = service
-            .ports
-            .iter()
-            .map(|port| resolve(port, pod))
-            .collect();
+        let numbers: Vec<Option<u16>> = service.ports.iter().map(|port| resolve(port, pod)).collect();
         for address in &pod.addresses {
             let v6 = matches!(address, Address::V6(_));
             if (v6 && service.only_v4) || (!v6 && service.only_v6) {
                 continue;
             }
-            groups
-                .entry((v6, numbers.clone()))
-                .or_default()
-                .push(endpoint(name, pod_name, pod, address));
+            groups.entry((v6, numbers.clone())).or_default().push(endpoint(name, pod_name, pod, address));
         }
     }
     let mut sizes = [0_usize; 2];
@@ -83,11 +67,7 @@ fn slices_of(
         .into_iter()
         .map(|((v6, numbers), endpoints)| {
             let [v4_size, v6_size] = &mut sizes;
-            let (family, size) = if v6 {
-                ("IPv6", v6_size)
-            } else {
-                ("IPv4", v4_size)
-            };
+            let (family, size) = if v6 { ("IPv6", v6_size) } else { ("IPv4", v4_size) };
             *size += 1;
             // A slash cannot be part of a slice's name, so no given slice has this one.
             let mut slice = derived_slice(namespace, name, format!("{name}/{family}/{size}"));
@@ -105,11 +85,7 @@ fn ports(service: &ServiceFacts, numbers: &[Option<u16>]) -> Box<[Port]> {
         .iter()
         .zip(numbers)
         .filter(|(_, number)| number.is_some())
-        .map(|(port, number)| Port {
-            name: port.name.clone(),
-            protocol: port.protocol.clone(),
-            number: *number,
-        })
+        .map(|(port, number)| Port { name: port.name.clone(), protocol: port.protocol.clone(), number: *number })
         .collect();
     if ports.is_empty() {
         ports.push(Port::default());
@@ -122,17 +98,13 @@ fn resolve(port: &TargetPort, pod: &PodFacts) -> Option<u16> {
     match &port.target {
         Target::Number(number) => *number,
         Target::Name(name) => {
-            pod.ports
-                .iter()
-                .find(|held| held.name == *name && held.protocol == port.protocol)?
-                .number
+            pod.ports.iter().find(|held| held.name == *name && held.protocol == port.protocol)?.number
         }
     }
 }
 
 fn endpoint(service: &str, pod_name: &str, pod: &PodFacts, address: &Address) -> Endpoint {
-    let named =
-        &*pod.subdomain == service && !pod.hostname.is_empty() && pod.hostname.len() <= LABEL_MAX;
+    let named = &*pod.subdomain == service && !pod.hostname.is_empty() && pod.hostname.len() <= LABEL_MAX;
     Endpoint {
         address: address.clone(),
         hostname: named.then(|| pod.hostname.clone()),

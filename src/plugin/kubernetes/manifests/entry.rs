@@ -2,8 +2,8 @@
 
 use super::super::object::raw::{IMPORT_LABEL, RawContainer, RawObject, SERVICE_LABEL, Section};
 use super::super::object::{
-    Address, EndpointSlice, Labels, Namespace, Object, ObjectKey, ObjectKind, Pod, Port, Protocol,
-    Service, ServiceImport, Version,
+    Address, EndpointSlice, Labels, Namespace, Object, ObjectKey, ObjectKind, Pod, Port, Protocol, Service,
+    ServiceImport, Version,
 };
 use super::super::source::Selection;
 
@@ -97,11 +97,7 @@ pub(super) fn entry(kind: ObjectKind, mut raw: RawObject, selection: &Selection)
     let admitted = selection.admits(kind, &meta.labels, imported, &raw.status.0.phase.0);
     let key = ObjectKey {
         kind,
-        namespace: if kind == ObjectKind::Namespace {
-            Box::default()
-        } else {
-            meta.namespace.0.clone()
-        },
+        namespace: if kind == ObjectKind::Namespace { Box::default() } else { meta.namespace.0.clone() },
         name: meta.name.0.clone(),
     };
     let facts = facts(kind, &raw, admitted, selection);
@@ -110,11 +106,7 @@ pub(super) fn entry(kind: ObjectKind, mut raw: RawObject, selection: &Selection)
         ObjectKind::Pod if !meta.deletion_timestamp.0.is_empty() => Visible::Keep,
         _ => Visible::Show(Box::new(object(kind, raw, selection))),
     };
-    Entry {
-        key,
-        visible,
-        facts,
-    }
+    Entry { key, visible, facts }
 }
 
 fn object(kind: ObjectKind, raw: RawObject, selection: &Selection) -> Object {
@@ -142,10 +134,7 @@ fn object(kind: ObjectKind, raw: RawObject, selection: &Selection) -> Object {
 
 /// Fills in TCP for ports without a protocol, as the API server does on the way in.
 fn default_protocols(ports: &mut [Port]) {
-    for port in ports
-        .iter_mut()
-        .filter(|port| port.number.is_some() && port.protocol == Protocol::Unset)
-    {
+    for port in ports.iter_mut().filter(|port| port.number.is_some() && port.protocol == Protocol::Unset) {
         port.protocol = Protocol::Tcp;
     }
 }
@@ -158,12 +147,9 @@ fn facts(kind: ObjectKind, raw: &RawObject, admitted: bool, selection: &Selectio
         ObjectKind::Service if admitted => service_facts(raw),
         // All Pods count, whatever `labels` says of them, and all slices: the cluster's controllers see them all.
         ObjectKind::Pod => pod_facts(raw),
-        ObjectKind::EndpointSlice => raw
-            .metadata
-            .0
-            .labels
-            .get(SERVICE_LABEL)
-            .map_or(Facts::None, |service| Facts::Slice(service.into())),
+        ObjectKind::EndpointSlice => {
+            raw.metadata.0.labels.get(SERVICE_LABEL).map_or(Facts::None, |service| Facts::Slice(service.into()))
+        }
         _ => Facts::None,
     }
 }
@@ -207,56 +193,34 @@ fn protocol(text: &str) -> Protocol {
 }
 
 fn pod_facts(raw: &RawObject) -> Facts {
-    let addresses: Box<[Address]> = raw
-        .addresses()
-        .into_iter()
-        .filter(|address| address.ip().is_some())
-        .collect();
+    let addresses: Box<[Address]> = raw.addresses().into_iter().filter(|address| address.ip().is_some()).collect();
     let (spec, status) = (&raw.spec.0, &raw.status.0);
     if addresses.is_empty() || matches!(&*status.phase.0, "Succeeded" | "Failed") {
         return Facts::None;
     }
     let terminating = !raw.metadata.0.deletion_timestamp.0.is_empty();
     let conditions = &status.conditions.0;
-    let said_ready = conditions.iter().any(|Section(condition)| {
-        &*condition.kind.0 == "Ready" && condition.status.0.eq_ignore_ascii_case("true")
-    });
-    // Init containers that run on beside the others count, but after them.
-    let sidecars = spec
-        .init_containers
-        .0
+    let said_ready = conditions
         .iter()
-        .filter(|container| &*container.0.restart_policy.0 == "Always");
+        .any(|Section(condition)| &*condition.kind.0 == "Ready" && condition.status.0.eq_ignore_ascii_case("true"));
+    // Init containers that run on beside the others count, but after them.
+    let sidecars = spec.init_containers.0.iter().filter(|container| &*container.0.restart_policy.0 == "Always");
     Facts::Pod(Box::new(PodFacts {
         labels: raw.metadata.0.labels.clone(),
         addresses,
         ready: !terminating && (conditions.is_empty() || said_ready),
         hostname: spec.hostname.0.clone(),
         subdomain: spec.subdomain.0.clone(),
-        ports: spec
-            .containers
-            .0
-            .iter()
-            .chain(sidecars)
-            .flat_map(|Section(container)| named_ports(container))
-            .collect(),
+        ports: spec.containers.0.iter().chain(sidecars).flat_map(|Section(container)| named_ports(container)).collect(),
     }))
 }
 
 fn named_ports(container: &RawContainer) -> impl Iterator<Item = Port> {
-    container
-        .ports
-        .0
-        .iter()
-        .filter(|port| !port.0.name.0.is_empty())
-        .map(|Section(port)| Port {
-            name: port.name.0.clone(),
-            protocol: protocol(&port.protocol.0),
-            number: port
-                .container_port
-                .0
-                .and_then(|number| u16::try_from(number).ok()),
-        })
+    container.ports.0.iter().filter(|port| !port.0.name.0.is_empty()).map(|Section(port)| Port {
+        name: port.name.0.clone(),
+        protocol: protocol(&port.protocol.0),
+        number: port.container_port.0.and_then(|number| u16::try_from(number).ok()),
+    })
 }
 
 /// A slice without a version, made here.

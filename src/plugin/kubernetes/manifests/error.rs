@@ -16,11 +16,7 @@ pub struct ManifestError {
 
 impl ManifestError {
     pub(super) fn new(path: &Path, line: Option<u64>, what: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            what: what.into(),
-        }
+        Self { path: path.to_owned(), line, what: what.into() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! From the configured paths to files, and to their bytes.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
@@ -32,13 +33,7 @@ impl Digester {
     /// Passes a reader through, hashing what goes by.
     pub(super) fn reader<R: Read>(&self, inner: R) -> Hashing<R> {
         let hashers = (self.0.build_hasher(), self.1.build_hasher());
-        Hashing {
-            inner,
-            hashers,
-            chunk: Vec::new(),
-            at: 0,
-            ended: false,
-        }
+        Hashing { inner, hashers, chunk: Vec::new(), at: 0, ended: false }
     }
 }
 
@@ -65,11 +60,7 @@ impl<R: Read> Hashing<R> {
     fn refill(&mut self) -> io::Result<()> {
         self.at = 0;
         self.chunk.clear();
-        let read = self
-            .inner
-            .by_ref()
-            .take(CHUNK as u64)
-            .read_to_end(&mut self.chunk)?;
+        let read = self.inner.by_ref().take(CHUNK as u64).read_to_end(&mut self.chunk)?;
         self.ended = read < CHUNK;
         self.hashers.0.write(&self.chunk);
         self.hashers.1.write(&self.chunk);
@@ -93,15 +84,10 @@ impl<R: Read> Read for Hashing<R> {
 ///
 /// Opening does not block, whatever the path names: a FIFO without a writer is refused like any other special file.
 pub(super) fn open(path: &Path) -> io::Result<io::Take<File>> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)?;
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other(
-            "not a regular file; name a file, a directory or a pattern of files",
-        ));
+        return Err(io::Error::other("not a regular file; name a file, a directory or a pattern of files"));
     }
     if metadata.len() > FILE_MAX_BYTES {
         return Err(io::Error::other(format!(
@@ -121,6 +107,7 @@ pub(super) struct Listing {
     pub(super) errors: Vec<ManifestError>,
     /// Directories that exist but could not be listed: what is held of them stays.
     pub(super) unlisted: Vec<PathBuf>,
+    known: HashSet<PathBuf>,
 }
 
 /// Lists the files of all paths: in the order of the paths, and by name within a directory or pattern.
@@ -145,54 +132,34 @@ pub(super) fn list(paths: &[PathBuf]) -> Listing {
 
 impl Listing {
     fn add(&mut self, path: PathBuf) {
-        if !self.files.contains(&path) {
+        if self.known.insert(path.clone()) {
             self.files.push(path);
         }
     }
 }
 
 fn list_directory(path: &Path, listing: &mut Listing) {
-    let entries = std::fs::read_dir(path).and_then(|entries| {
-        entries
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect::<io::Result<Vec<PathBuf>>>()
-    });
+    let entries = std::fs::read_dir(path)
+        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<PathBuf>>>());
     match entries {
         Ok(mut files) => {
             files.retain(|file| is_manifest(file) && !file.is_dir());
             files.sort();
-            let known: std::collections::HashSet<PathBuf> = listing.files.iter().cloned().collect();
-            listing
-                .files
-                .extend(files.into_iter().filter(|file| !known.contains(file)));
+            files.into_iter().for_each(|file| listing.add(file));
         }
         Err(error) => {
-            listing.errors.push(ManifestError::new(
-                path,
-                None,
-                format!("cannot list the directory: {error}"),
-            ));
+            listing.errors.push(ManifestError::new(path, None, format!("cannot list the directory: {error}")));
             listing.unlisted.push(path.to_owned());
         }
     }
 }
 
 fn list_pattern(path: &Path, listing: &mut Listing) {
-    let options = glob::MatchOptions {
-        case_sensitive: true,
-        require_literal_separator: true,
-        require_literal_leading_dot: true,
-    };
+    let options =
+        glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
     match glob::glob_with(&path.to_string_lossy(), options) {
-        Ok(files) => files
-            .flatten()
-            .filter(|file| !file.is_dir())
-            .for_each(|file| listing.add(file)),
-        Err(error) => listing.errors.push(ManifestError::new(
-            path,
-            None,
-            format!("not a valid pattern: {error}"),
-        )),
+        Ok(files) => files.flatten().filter(|file| !file.is_dir()).for_each(|file| listing.add(file)),
+        Err(error) => listing.errors.push(ManifestError::new(path, None, format!("not a valid pattern: {error}"))),
     }
 }
 
@@ -203,14 +170,9 @@ pub(super) fn is_pattern(path: &Path) -> bool {
 
 /// Whether a file of a directory is read: by its ending, and not if it is hidden.
 fn is_manifest(path: &Path) -> bool {
-    let hidden = path
-        .file_name()
-        .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+    let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
     let known = ["yaml", "yml", "json"];
-    !hidden
-        && path
-            .extension()
-            .is_some_and(|extension| known.iter().any(|known| extension == *known))
+    !hidden && path.extension().is_some_and(|extension| known.iter().any(|known| extension == *known))
 }
 
 /// The directories in which a change may concern a path, for watching.
@@ -219,8 +181,5 @@ pub(super) fn watched_directory(path: &Path) -> PathBuf {
         return path.to_owned();
     }
     let parent = path.ancestors().skip(1).find(|parent| !is_pattern(parent));
-    parent
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or_else(|| Path::new("."))
-        .to_owned()
+    parent.filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new(".")).to_owned()
 }

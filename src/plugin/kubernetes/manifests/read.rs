@@ -8,6 +8,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+use serde_saphyr::budget::BudgetBreach;
 
 use super::super::object::ObjectKind;
 use super::super::object::raw::{RawObject, Text};
@@ -32,14 +34,7 @@ pub(super) enum Format {
 impl Format {
     /// JSON for `*.json`, else YAML, which most JSON is too.
     pub(super) fn of(path: &Path) -> Self {
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
-            Self::Json
-        } else {
-            Self::Yaml
-        }
+        if path.extension().is_some_and(|extension| extension == "json") { Self::Json } else { Self::Yaml }
     }
 }
 
@@ -54,16 +49,8 @@ pub(super) struct Problem {
 pub(super) type Visit<'v> = dyn FnMut(ObjectKind, RawObject) -> Result<(), String> + 'v;
 
 /// Reads all objects and gives the number of those that were skipped for their kind.
-pub(super) fn read(
-    reader: impl Read,
-    format: Format,
-    visit: &mut Visit<'_>,
-) -> Result<u64, Problem> {
-    let mut walk = Walk {
-        visit,
-        skipped: 0,
-        orphans: 0,
-    };
+pub(super) fn read(reader: impl Read, format: Format, visit: &mut Visit<'_>) -> Result<u64, Problem> {
+    let mut walk = Walk { visit, skipped: 0, orphans: 0, failed: None };
     match format {
         Format::Json => read_json(reader, &mut walk)?,
         Format::Yaml => read_yaml(reader, &mut walk)?,
@@ -74,13 +61,7 @@ pub(super) fn read(
 fn read_json(reader: impl Read, walk: &mut Walk<'_, '_>) -> Result<(), Problem> {
     let mut deserializer = serde_json::Deserializer::from_reader(BufReader::new(reader));
     while deserializer.end().is_err() {
-        ObjectSeed {
-            walk,
-            list: None,
-            item: false,
-        }
-        .deserialize(&mut deserializer)
-        .map_err(|error| Problem {
+        ObjectSeed { walk, list: None, item: false }.deserialize(&mut deserializer).map_err(|error| Problem {
             line: u64::try_from(error.line()).ok().filter(|line| *line > 0),
             what: without_position(&error.to_string()),
         })?;
@@ -100,6 +81,7 @@ fn read_yaml(reader: impl Read, walk: &mut Walk<'_, '_>) -> Result<(), Problem> 
             non_finite_float_policy: serde_saphyr::NonFiniteFloatPolicy::AsString,
             budget: serde_saphyr::budget! {
                 max_aliases: ALIASES_MAX,
+                enforce_alias_anchor_ratio: false,
                 max_depth: DEPTH_MAX,
                 flow_nesting_limit: DEPTH_MAX,
                 max_recorded_anchor_events: ANCHOR_EVENTS_MAX,
@@ -110,22 +92,14 @@ fn read_yaml(reader: impl Read, walk: &mut Walk<'_, '_>) -> Result<(), Problem> 
                 max_total_scalar_bytes: usize::MAX,
             },
         };
-        serde_saphyr::with_deserializer_from_reader_with_options(
-            &mut documents,
-            options,
-            |deserializer| {
-                ObjectSeed {
-                    walk: &mut *walk,
-                    list: None,
-                    item: false,
-                }
-                .deserialize(deserializer)
-            },
-        )
+        serde_saphyr::with_deserializer_from_reader_with_options(&mut documents, options, |deserializer| {
+            ObjectSeed { walk: &mut *walk, list: None, item: false }.deserialize(deserializer)
+        })
         .map_err(|error| Problem {
-            line: error
-                .location()
-                .map(|location| before.saturating_add(location.line())),
+            line: walk
+                .failed
+                .or_else(|| error.location().map(|location| location.line()))
+                .map(|line| before.saturating_add(line)),
             what: remedy(&error),
         })?;
     }
@@ -137,26 +111,31 @@ fn remedy(error: &serde_saphyr::Error) -> String {
     let text = without_position(&error.to_string());
     match error {
         serde_saphyr::Error::DuplicateMappingKey { .. } => {
-            let text = text
-                .split(", set DuplicateKeyPolicy")
-                .next()
-                .unwrap_or(&text);
+            let text = text.split(", set DuplicateKeyPolicy").next().unwrap_or(&text);
             format!("{text}; remove one of the two")
         }
-        serde_saphyr::Error::Budget { .. } => {
-            format!(
-                "{text}; at most {DEPTH_MAX} levels and {ALIASES_MAX} aliases are read, write the document out flatter"
-            )
-        }
+        serde_saphyr::Error::Budget { breach, .. } => match breach {
+            BudgetBreach::Depth { .. } => too_deep(),
+            BudgetBreach::Aliases { .. } => {
+                format!("more than {ALIASES_MAX} aliases; write them out")
+            }
+            BudgetBreach::RecordedAnchorEvents { .. } | BudgetBreach::RecordedAnchorBytes { .. } => {
+                "too much content under anchors; write the aliases out".to_owned()
+            }
+            _ => text,
+        },
+        // The scanner, which is ahead of the budget, has its own words for deep brackets.
+        _ if text == "recursion limit exceeded" => too_deep(),
         _ => text,
     }
 }
 
+fn too_deep() -> String {
+    format!("more than {DEPTH_MAX} levels of nesting; write the document out flatter")
+}
+
 fn without_position(text: &str) -> String {
-    text.rfind(" at line ")
-        .and_then(|at| text.get(..at))
-        .unwrap_or(text)
-        .to_owned()
+    text.rfind(" at line ").and_then(|at| text.get(..at)).unwrap_or(text).to_owned()
 }
 
 /// The documents of a YAML stream, each a reader of its own.
@@ -202,11 +181,7 @@ impl<R: Read> Documents<R> {
     /// Goes on to the next document, once the present one has been read to its end. False at the end of the input.
     pub(super) fn next_document(&mut self) -> bool {
         let held = self.piece.len() > self.at;
-        self.start = if held {
-            self.line.saturating_sub(1)
-        } else {
-            self.line
-        };
+        self.start = if held { self.line.saturating_sub(1) } else { self.line };
         self.ended = false;
         self.content = held;
         self.directives = false;
@@ -217,11 +192,7 @@ impl<R: Read> Documents<R> {
     fn advance(&mut self) -> std::io::Result<()> {
         self.piece.clear();
         self.at = 0;
-        let read = self
-            .inner
-            .by_ref()
-            .take(PIECE)
-            .read_until(b'\n', &mut self.piece)?;
+        let read = self.inner.by_ref().take(PIECE).read_until(b'\n', &mut self.piece)?;
         if read == 0 {
             self.exhausted = true;
             self.ended = true;
@@ -243,9 +214,7 @@ impl<R: Read> Documents<R> {
         };
         let marker = |marker: &[u8]| {
             let rest = self.piece.strip_prefix(marker)?;
-            rest.first()
-                .is_none_or(u8::is_ascii_whitespace)
-                .then_some(rest)
+            rest.first().is_none_or(u8::is_ascii_whitespace).then_some(rest)
         };
         if marker(b"...").is_some() {
             self.piece.clear();
@@ -294,6 +263,8 @@ struct Walk<'w, 'v> {
     skipped: u64,
     /// Items without a kind in lists whose kind is not known yet.
     orphans: u64,
+    /// The first line, in its document, of the object that is refused.
+    failed: Option<u64>,
 }
 
 /// The `apiVersion` and `kind` of an object.
@@ -317,14 +288,8 @@ impl TypeMeta {
 
     /// What the items of a list of this kind are, if they do not say it themselves.
     fn of_items(&self) -> Option<Self> {
-        let kind = self
-            .kind
-            .strip_suffix("List")
-            .filter(|kind| !kind.is_empty())?;
-        Some(Self {
-            version: self.version.clone(),
-            kind: kind.into(),
-        })
+        let kind = self.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
+        Some(Self { version: self.version.clone(), kind: kind.into() })
     }
 
     /// Whether the content is worth decoding: the kind is one of ours or not known yet.
@@ -359,9 +324,12 @@ impl<'de> Visitor<'de> for ObjectSeed<'_, '_, '_> {
         let mut meta = TypeMeta::default();
         let mut raw = RawObject::default();
         let (mut empty, mut is_list) = (true, false);
-        let orphans = self.walk.orphans;
-        while let Some(Text(key)) = map.next_key()? {
-            empty = false;
+        let (mut line, orphans) = (0, self.walk.orphans);
+        // JSON knows no positions of keys; its errors have their own.
+        while let Some(Spanned { value: Text(key), defined, .. }) = map.next_key()? {
+            if std::mem::take(&mut empty) {
+                line = defined.line();
+            }
             let matters = meta.may_matter();
             match &*key {
                 "apiVersion" => meta.version = map.next_value::<Text>()?.0,
@@ -369,10 +337,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_, '_, '_> {
                 "items" if meta.kind.is_empty() || meta.kind.ends_with("List") => {
                     is_list = true;
                     let list = meta.of_items();
-                    map.next_value_seed(ItemsSeed {
-                        walk: &mut *self.walk,
-                        list,
-                    })?;
+                    map.next_value_seed(ItemsSeed { walk: &mut *self.walk, list })?;
                 }
                 "metadata" if matters => raw.metadata = map.next_value()?,
                 "spec" if matters => raw.spec = map.next_value()?,
@@ -385,25 +350,36 @@ impl<'de> Visitor<'de> for ObjectSeed<'_, '_, '_> {
         if empty && !self.item {
             return Ok(());
         }
-        self.conclude(meta, raw, is_list, orphans)
-            .map_err(A::Error::custom)
+        let Self { walk, list, item } = self;
+        walk.conclude(Seen { meta, raw, is_list, orphans, list, item }).map_err(|what| {
+            walk.failed = Some(line).filter(|line| *line > 0);
+            A::Error::custom(what)
+        })
     }
 }
 
-impl ObjectSeed<'_, '_, '_> {
+/// An object that has been read to its end.
+struct Seen {
+    meta: TypeMeta,
+    raw: RawObject,
+    /// Whether it has items.
+    is_list: bool,
+    /// The orphans that there were before it.
+    orphans: u64,
+    /// What items of the list around it are, if it is an item and that is known.
+    list: Option<TypeMeta>,
+    item: bool,
+}
+
+impl Walk<'_, '_> {
     /// Decides what has been read, now that all of it is known.
-    fn conclude(
-        self,
-        mut meta: TypeMeta,
-        raw: RawObject,
-        is_list: bool,
-        orphans: u64,
-    ) -> Result<(), String> {
+    fn conclude(&mut self, seen: Seen) -> Result<(), String> {
+        let Seen { mut meta, raw, is_list, orphans, list, item } = seen;
         if meta.kind.is_empty() {
-            match self.list {
+            match list {
                 Some(list) => meta = list,
-                None if self.item => {
-                    self.walk.orphans += 1;
+                None if item => {
+                    self.orphans += 1;
                     return Ok(());
                 }
                 None => {
@@ -412,36 +388,28 @@ impl ObjectSeed<'_, '_, '_> {
             }
         }
         if is_list && meta.kind.ends_with("List") {
-            let lost = self.walk.orphans - orphans;
-            self.walk.orphans = orphans;
+            let lost = self.orphans - orphans;
+            self.orphans = orphans;
             return match meta.of_items() {
                 Some(items) if lost > 0 && items.object_kind().is_some() => Err(format!(
                     "{lost} items say no kind and stand before the list's own; write kind: {} before items",
                     meta.kind
                 )),
-                None if lost > 0 => Err(format!(
-                    "{lost} items of the list say no kind; add it to each"
-                )),
+                None if lost > 0 => Err(format!("{lost} items of the list say no kind; add it to each")),
                 _ => Ok(()),
             };
         }
         if meta.version.is_empty() {
-            return Err(format!(
-                "apiVersion is missing; a {} needs one, for instance v1",
-                meta.kind
-            ));
+            return Err(format!("apiVersion is missing; a {} needs one, for instance v1", meta.kind));
         }
         let Some(kind) = meta.object_kind() else {
-            self.walk.skipped += 1;
+            self.skipped += 1;
             return Ok(());
         };
         if raw.metadata.0.name.0.is_empty() {
-            return Err(format!(
-                "metadata.name is missing; give the {} a name",
-                meta.kind
-            ));
+            return Err(format!("metadata.name is missing; give the {} a name", meta.kind));
         }
-        (self.walk.visit)(kind, raw)
+        (self.visit)(kind, raw)
     }
 }
 
@@ -475,14 +443,7 @@ impl<'de> Visitor<'de> for ItemsSeed<'_, '_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let Self { walk, list } = self;
-        while seq
-            .next_element_seed(ObjectSeed {
-                walk: &mut *walk,
-                list: list.clone(),
-                item: true,
-            })?
-            .is_some()
-        {}
+        while seq.next_element_seed(ObjectSeed { walk: &mut *walk, list: list.clone(), item: true })?.is_some() {}
         Ok(())
     }
 }

@@ -101,31 +101,32 @@ impl Batch<'_> {
 
 impl State {
     /// Looks at all files and delivers what has changed.
-    pub(super) fn reconcile(
-        &mut self,
-        paths: &[PathBuf],
-        selection: &Selection,
-        sink: &dyn Sink,
-    ) -> Outcome {
+    pub(super) fn reconcile(&mut self, paths: &[PathBuf], selection: &Selection, sink: &dyn Sink) -> Outcome {
         let listing = files::list(paths);
         let mut errors = listing.errors.clone();
-        self.follow(listing);
+        let mut changed = self.follow(listing);
         for at in 0..self.files.len() {
-            self.refresh(at, selection);
+            changed |= self.refresh(at, selection);
         }
-        errors.extend(
-            self.files
-                .iter()
-                .filter_map(|file| file.broken.as_ref())
-                .map(|(_, error)| error.clone()),
-        );
+        errors.extend(self.files.iter().filter_map(|file| file.broken.as_ref()).map(|(_, error)| error.clone()));
         let new_errors = self.report(&errors);
 
-        let mut batch = Batch {
-            sink,
-            changes: Vec::new(),
-            weight: 0,
-        };
+        if changed {
+            self.deliver_differences(selection, sink);
+            self.warn_of_namespaces(selection);
+        }
+        let objects = self.held.values().filter(|held| held.shown).count() + self.derived.len();
+        Outcome {
+            errors,
+            new_errors,
+            objects: u64::try_from(objects).unwrap_or(u64::MAX),
+            skipped: self.files.iter().map(|file| file.skipped).sum(),
+        }
+    }
+
+    /// Delivers what differs between what the files hold and what has been delivered.
+    fn deliver_differences(&mut self, selection: &Selection, sink: &dyn Sink) {
+        let mut batch = Batch { sink, changes: Vec::new(), weight: 0 };
         let mut stirred = BTreeSet::new();
         let (pending, gone) = self.compare();
         for id in pending {
@@ -143,44 +144,23 @@ impl State {
         }
         self.derive(&stirred, selection, &mut batch);
         batch.flush();
-        self.warn_of_namespaces(selection);
-        let objects = self.held.values().filter(|held| held.shown).count() + self.derived.len();
-        Outcome {
-            errors,
-            new_errors,
-            objects: u64::try_from(objects).unwrap_or(u64::MAX),
-            skipped: self.files.iter().map(|file| file.skipped).sum(),
-        }
     }
 
-    /// Brings the list of files in line: new ones in, vanished ones out, in the present order.
-    fn follow(&mut self, listing: Listing) {
-        let mut known: HashMap<PathBuf, LoadedFile> = self
-            .files
-            .drain(..)
-            .map(|file| (file.path.clone(), file))
-            .collect();
+    /// Brings the list of files in line: new ones in, vanished ones out, in the present order. Says whether it changed.
+    fn follow(&mut self, listing: Listing) -> bool {
+        let before: Vec<u32> = self.files.iter().map(|file| file.id).collect();
+        let mut known: HashMap<PathBuf, LoadedFile> =
+            self.files.drain(..).map(|file| (file.path.clone(), file)).collect();
         for path in listing.files {
             let file = known.remove(&path).unwrap_or_else(|| {
                 self.next_file += 1;
-                LoadedFile {
-                    id: self.next_file,
-                    path,
-                    listed: false,
-                    loaded: None,
-                    broken: None,
-                    skipped: 0,
-                }
+                LoadedFile { id: self.next_file, path, listed: false, loaded: None, broken: None, skipped: 0 }
             });
             self.files.push(file);
         }
         let mut gone = HashSet::new();
         for (path, file) in known {
-            if listing
-                .unlisted
-                .iter()
-                .any(|directory| path.parent() == Some(directory))
-            {
+            if listing.unlisted.iter().any(|directory| path.parent() == Some(directory)) {
                 self.files.push(file);
             } else {
                 gone.insert(file.id);
@@ -191,13 +171,12 @@ impl State {
                 held.holders.retain(|(file, _)| !gone.contains(file));
             }
         }
+        !self.files.iter().map(|file| file.id).eq(before)
     }
 
-    /// Looks whether a file has changed and, if it is sound, notes which objects it holds now.
-    fn refresh(&mut self, at: usize, selection: &Selection) {
-        let Some(file) = self.files.get_mut(at) else {
-            return;
-        };
+    /// Looks whether a file has changed and, if it is sound, notes which objects it holds now. Says whether it did.
+    fn refresh(&mut self, at: usize, selection: &Selection) -> bool {
+        let Some(file) = self.files.get_mut(at) else { return false };
         let outcome = survey(
             &file.path,
             file.loaded,
@@ -220,12 +199,12 @@ impl State {
         let (digest, (found, twice, skipped)) = match outcome {
             Survey::Same => {
                 file.broken = None;
-                return;
+                return false;
             }
-            Survey::StillBroken => return,
+            Survey::StillBroken => return false,
             Survey::Broken(digest, error) => {
                 file.broken = Some((digest, error));
-                return;
+                return false;
             }
             Survey::Sound(digest, content) => (digest, content),
         };
@@ -247,23 +226,18 @@ impl State {
         for (key, digest) in found {
             self.held.entry(key).or_default().holders.push((id, digest));
         }
+        true
     }
 
     /// Finds the files to deliver from, in order, and the objects that no file holds any more.
     ///
     /// Of an object that several files hold, the last file's version counts.
     fn compare(&mut self) -> (Vec<u32>, Vec<ObjectKey>) {
-        let ranks: HashMap<u32, usize> = self
-            .files
-            .iter()
-            .enumerate()
-            .map(|(rank, file)| (file.id, rank))
-            .collect();
+        let ranks: HashMap<u32, usize> = self.files.iter().enumerate().map(|(rank, file)| (file.id, rank)).collect();
         let mut pending = BTreeSet::new();
         let mut gone = Vec::new();
         for (key, held) in &mut self.held {
-            held.holders
-                .sort_by_key(|(file, _)| ranks.get(file).copied());
+            held.holders.sort_by_key(|(file, _)| ranks.get(file).copied());
             let Some((winner, digest)) = held.holders.last() else {
                 gone.push(key.clone());
                 continue;
@@ -273,12 +247,7 @@ impl State {
             }
             let is_duplicate = held.holders.len() > 1;
             if is_duplicate && !held.warned {
-                let path = |id: &u32| {
-                    ranks
-                        .get(id)
-                        .and_then(|rank| self.files.get(*rank))
-                        .map(|file| &*file.path)
-                };
+                let path = |id: &u32| ranks.get(id).and_then(|rank| self.files.get(*rank)).map(|file| &*file.path);
                 let paths: Vec<String> = held
                     .holders
                     .iter()
@@ -296,13 +265,7 @@ impl State {
     }
 
     /// Reads a file once more and delivers those of its objects that count and are not known yet.
-    fn deliver(
-        &mut self,
-        id: u32,
-        selection: &Selection,
-        batch: &mut Batch<'_>,
-        stirred: &mut BTreeSet<Box<str>>,
-    ) {
+    fn deliver(&mut self, id: u32, selection: &Selection, batch: &mut Batch<'_>, stirred: &mut BTreeSet<Box<str>>) {
         let Some(file) = self.files.iter_mut().find(|file| file.id == id) else {
             return;
         };
@@ -313,9 +276,7 @@ impl State {
             read(&mut hashing, Format::of(&file.path), &mut |kind, raw| {
                 let entry = entry(kind, raw, selection);
                 let digest = digester.of(&entry);
-                let known = held
-                    .get_mut(&entry.key)
-                    .filter(|held| held.holders.last() == Some(&(id, digest)));
+                let known = held.get_mut(&entry.key).filter(|held| held.holders.last() == Some(&(id, digest)));
                 if let Some(held) = known.filter(|held| held.applied != Some(digest)) {
                     held.apply(entry, digest, batch, stirred);
                 }
@@ -335,21 +296,12 @@ impl State {
     }
 
     /// Derives the endpoints of the Services in the given namespaces and delivers what differs.
-    fn derive(
-        &mut self,
-        stirred: &BTreeSet<Box<str>>,
-        selection: &Selection,
-        batch: &mut Batch<'_>,
-    ) {
+    fn derive(&mut self, stirred: &BTreeSet<Box<str>>, selection: &Selection, batch: &mut Batch<'_>) {
         if stirred.is_empty() {
             return;
         }
         let mut scenes: HashMap<&str, Scene<'_>> = HashMap::new();
-        for (key, held) in self
-            .held
-            .iter()
-            .filter(|(key, _)| stirred.contains(&key.namespace))
-        {
+        for (key, held) in self.held.iter().filter(|(key, _)| stirred.contains(&key.namespace)) {
             let scene = scenes.entry(&key.namespace).or_default();
             match &held.facts {
                 Facts::None => {}
@@ -358,12 +310,8 @@ impl State {
                 Facts::Slice(service) => drop(scene.given.insert(service)),
             }
         }
-        let mut gone: HashSet<ObjectKey> = self
-            .derived
-            .keys()
-            .filter(|key| stirred.contains(&key.namespace))
-            .cloned()
-            .collect();
+        let mut gone: HashSet<ObjectKey> =
+            self.derived.keys().filter(|key| stirred.contains(&key.namespace)).cloned().collect();
         for namespace in stirred {
             let Some(scene) = scenes.get(&**namespace) else {
                 continue;
@@ -389,11 +337,7 @@ impl State {
     fn report(&mut self, errors: &[ManifestError]) -> u64 {
         let texts: HashSet<String> = errors.iter().map(ToString::to_string).collect();
         let mut new = 0;
-        for text in errors
-            .iter()
-            .map(ToString::to_string)
-            .filter(|text| !self.reported.contains(text))
-        {
+        for text in errors.iter().map(ToString::to_string).filter(|text| !self.reported.contains(text)) {
             new += 1;
             error!(target: "plugin/kubernetes", "{text} (what was read before stays in use)");
         }
@@ -408,17 +352,12 @@ impl State {
         }
         let mut missing: BTreeSet<&str> = BTreeSet::new();
         for (key, held) in &self.held {
-            if held.shown && key.kind != ObjectKind::Namespace && !missing.contains(&*key.namespace)
-            {
+            if held.shown && key.kind != ObjectKind::Namespace && !missing.contains(&*key.namespace) {
                 missing.insert(&key.namespace);
             }
         }
         missing.retain(|name| {
-            let key = ObjectKey {
-                kind: ObjectKind::Namespace,
-                namespace: Box::default(),
-                name: (*name).into(),
-            };
+            let key = ObjectKey { kind: ObjectKind::Namespace, namespace: Box::default(), name: (*name).into() };
             !self.held.contains_key(&key)
         });
         let missing: HashSet<Box<str>> = missing.into_iter().map(Box::from).collect();
@@ -435,13 +374,7 @@ impl State {
 
 impl Held {
     /// Makes a version of the object the present one.
-    fn apply(
-        &mut self,
-        entry: Entry,
-        digest: Digest,
-        batch: &mut Batch<'_>,
-        stirred: &mut BTreeSet<Box<str>>,
-    ) {
+    fn apply(&mut self, entry: Entry, digest: Digest, batch: &mut Batch<'_>, stirred: &mut BTreeSet<Box<str>>) {
         self.applied = Some(digest);
         if self.facts != entry.facts {
             stirred.insert(entry.key.namespace.clone());
@@ -478,17 +411,11 @@ fn survey<T>(
     path: &Path,
     loaded: Option<Digest>,
     broken: Option<Digest>,
-    content: impl FnOnce(
-        &mut files::Hashing<io::Take<std::fs::File>>,
-    ) -> Result<T, super::read::Problem>,
+    content: impl FnOnce(&mut files::Hashing<io::Take<std::fs::File>>) -> Result<T, super::read::Problem>,
     digester: &Digester,
 ) -> Survey<T> {
-    let unreadable = |error: io::Error| {
-        Survey::Broken(
-            None,
-            ManifestError::new(path, None, format!("cannot read: {error}")),
-        )
-    };
+    let unreadable =
+        |error: io::Error| Survey::Broken(None, ManifestError::new(path, None, format!("cannot read: {error}")));
     let mut file = match files::open(path) {
         Ok(file) => file,
         Err(error) => return unreadable(error),
@@ -517,10 +444,7 @@ fn survey<T>(
     };
     match content {
         Ok(content) => Survey::Sound(digest, content),
-        Err(problem) => Survey::Broken(
-            Some(digest),
-            ManifestError::new(path, problem.line, problem.what),
-        ),
+        Err(problem) => Survey::Broken(Some(digest), ManifestError::new(path, problem.line, problem.what)),
     }
 }
 

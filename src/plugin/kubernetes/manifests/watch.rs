@@ -38,11 +38,7 @@ pub struct Config {
 impl Config {
     /// The usual interval.
     pub fn new(paths: Vec<PathBuf>, selection: Selection) -> Self {
-        Self {
-            paths,
-            selection,
-            poll: POLL_INTERVAL,
-        }
+        Self { paths, selection, poll: POLL_INTERVAL }
     }
 }
 
@@ -86,19 +82,14 @@ impl Manifests {
     pub fn load_once(&self, sink: &dyn Sink) -> Report {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (state, synced) = &mut *guard;
-        let outcome =
-            with_stack(|| state.reconcile(&self.config.paths, &self.config.selection, sink));
+        let outcome = with_stack(|| state.reconcile(&self.config.paths, &self.config.selection, sink));
         let outcome = outcome.unwrap_or_else(|error| {
             let error = ManifestError {
                 path: self.config.paths.first().cloned().unwrap_or_default(),
                 line: None,
                 what: format!("cannot start a thread to read with: {error}"),
             };
-            Outcome {
-                new_errors: 1,
-                errors: vec![error],
-                ..Outcome::default()
-            }
+            Outcome { new_errors: 1, errors: vec![error], ..Outcome::default() }
         });
         if !std::mem::replace(synced, true) {
             info!(
@@ -108,17 +99,10 @@ impl Manifests {
             sink.synced();
         }
         self.errors.fetch_add(outcome.new_errors, Ordering::Relaxed);
-        self.broken.store(
-            u64::try_from(outcome.errors.len()).unwrap_or(u64::MAX),
-            Ordering::Relaxed,
-        );
+        self.broken.store(u64::try_from(outcome.errors.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.objects.store(outcome.objects, Ordering::Relaxed);
         self.skipped.store(outcome.skipped, Ordering::Relaxed);
-        Report {
-            objects: outcome.objects,
-            skipped: outcome.skipped,
-            errors: outcome.errors,
-        }
+        Report { objects: outcome.objects, skipped: outcome.skipped, errors: outcome.errors }
     }
 
     /// How often a file or path was found unusable since the start; the same trouble counts once.
@@ -145,11 +129,7 @@ impl Manifests {
     ///
     /// The kernel's notices wake it early; a poll that compares contents decides, so file systems without notices
     /// and swapped symbolic links (as of a mounted ConfigMap) are followed too.
-    pub async fn run(
-        self: Arc<Self>,
-        sink: Arc<dyn Sink>,
-        shutdown: impl Future<Output = ()> + Send,
-    ) {
+    pub async fn run(self: Arc<Self>, sink: Arc<dyn Sink>, shutdown: impl Future<Output = ()> + Send) {
         let wake = Arc::new(Notify::new());
         let mut watch = Watch::new(Arc::clone(&wake));
         tokio::pin!(shutdown);
@@ -171,15 +151,14 @@ impl Manifests {
 }
 
 /// Runs `work` on a thread with stack enough for the deepest document.
-fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+pub(super) fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+    // What logs here goes where the caller's log goes.
+    let log = tracing::dispatcher::get_default(Clone::clone);
+    let work = || tracing::dispatcher::with_default(&log, work);
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .name("manifests".to_owned())
-            .stack_size(STACK)
-            .spawn_scoped(scope, work)?;
-        thread
-            .join()
-            .map_or_else(|panic| std::panic::resume_unwind(panic), Ok)
+        let thread =
+            std::thread::Builder::new().name("manifests".to_owned()).stack_size(STACK).spawn_scoped(scope, work)?;
+        thread.join().map_or_else(|panic| std::panic::resume_unwind(panic), Ok)
     })
 }
 
@@ -206,10 +185,7 @@ impl Watch {
                 warn!(target: "plugin/kubernetes", "manifests are polled only, watching is not possible: {error}");
             })
             .ok();
-        Self {
-            watcher,
-            watched: BTreeSet::new(),
-        }
+        Self { watcher, watched: BTreeSet::new() }
     }
 
     /// Watches the directories of the paths. One that cannot be watched is polled, and tried again.
@@ -219,11 +195,7 @@ impl Watch {
         };
         self.watched.retain(|directory| directory.is_dir());
         for directory in paths.iter().map(|path| files::watched_directory(path)) {
-            if !self.watched.contains(&directory)
-                && watcher
-                    .watch(&directory, RecursiveMode::NonRecursive)
-                    .is_ok()
-            {
+            if !self.watched.contains(&directory) && watcher.watch(&directory, RecursiveMode::NonRecursive).is_ok() {
                 self.watched.insert(directory);
             }
         }

@@ -23,10 +23,7 @@ impl Address {
         if text.is_empty() {
             return None;
         }
-        Some(
-            text.parse::<IpAddr>()
-                .map_or_else(|_| Self::Text(text.into()), Self::from),
-        )
+        Some(text.parse::<IpAddr>().map_or_else(|_| Self::Text(text.into()), Self::from))
     }
 
     /// The IP address, unless the address is text.

@@ -20,10 +20,7 @@ pub struct Labels(Box<[(Box<str>, Box<str>)]>);
 impl Labels {
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let found = self
-            .0
-            .binary_search_by(|(held, _)| (**held).cmp(key))
-            .ok()?;
+        let found = self.0.binary_search_by(|(held, _)| (**held).cmp(key)).ok()?;
         self.0.get(found).map(|(_, value)| &**value)
     }
 
@@ -39,18 +36,15 @@ impl Labels {
 
     /// Whether every label of `self` is in `other` too, as a Service's selector asks of a Pod's labels.
     pub fn is_subset_of(&self, other: &Self) -> bool {
-        self.iter()
-            .all(|(key, value)| other.get(key) == Some(value))
+        self.iter().all(|(key, value)| other.get(key) == Some(value))
     }
 }
 
 impl<K: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for Labels {
     /// Of two labels with one key the later stands.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(labels: I) -> Self {
-        let mut labels: Vec<(Box<str>, Box<str>)> = labels
-            .into_iter()
-            .map(|(key, value)| (key.into(), value.into()))
-            .collect();
+        let mut labels: Vec<(Box<str>, Box<str>)> =
+            labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         // The sort is stable: reversed, the last of equal keys comes first and is the one that dedup keeps.
         labels.reverse();
         labels.sort_by(|a, b| a.0.cmp(&b.0));

@@ -33,10 +33,7 @@ macro_rules! scalars_are_default {
         fn visit_unit<E: serde::de::Error>(self) -> Result<$value, E> {
             Ok(<$value>::default())
         }
-        fn visit_some<D: serde::Deserializer<'de>>(
-            self,
-            deserializer: D,
-        ) -> Result<$value, D::Error> {
+        fn visit_some<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<$value, D::Error> {
             deserializer.deserialize_any(self)
         }
     };
@@ -82,8 +79,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Scalar, E> {
-        Ok(i64::try_from(value)
-            .map_or_else(|_| Scalar::Other(value.to_string().into()), Scalar::Number))
+        Ok(i64::try_from(value).map_or_else(|_| Scalar::Other(value.to_string().into()), Scalar::Number))
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Scalar, E> {

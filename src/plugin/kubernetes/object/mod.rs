@@ -27,6 +27,6 @@ pub use address::Address;
 pub use change::{Change, Object, ObjectKey, ObjectKind, Relevance, relevance};
 pub use labels::Labels;
 pub use types::{
-    Endpoint, EndpointSlice, Namespace, Pod, Port, Protocol, Service, ServiceImport, ServiceKind,
-    SourceCluster, Version,
+    Endpoint, EndpointSlice, Namespace, Pod, Port, Protocol, Service, ServiceImport, ServiceKind, SourceCluster,
+    Version,
 };

@@ -10,8 +10,8 @@ use super::address::Address;
 use super::labels::Labels;
 pub(in super::super) use super::lenient::{Flag, List, Number, Section, Text};
 use super::types::{
-    Endpoint, EndpointSlice, Namespace, Pod, Port, Protocol, Service, ServiceImport, ServiceKind,
-    SourceCluster, Version,
+    Endpoint, EndpointSlice, Namespace, Pod, Port, Protocol, Service, ServiceImport, ServiceKind, SourceCluster,
+    Version,
 };
 
 /// The label that ties a slice to its Service.
@@ -169,12 +169,8 @@ impl RawObject {
     pub(in super::super) fn addresses(&self) -> Vec<Address> {
         let status = &self.status.0;
         let mut addresses = Vec::new();
-        for text in
-            std::iter::once(&status.pod_ip).chain(status.pod_ips.0.iter().map(|ip| &ip.0.ip))
-        {
-            if let Some(address) =
-                Address::parse(&text.0).filter(|address| !addresses.contains(address))
-            {
+        for text in std::iter::once(&status.pod_ip).chain(status.pod_ips.0.iter().map(|ip| &ip.0.ip)) {
+            if let Some(address) = Address::parse(&text.0).filter(|address| !addresses.contains(address)) {
                 addresses.push(address);
             }
         }
@@ -185,10 +181,7 @@ impl RawObject {
 impl From<RawObject> for Namespace {
     fn from(raw: RawObject) -> Self {
         let meta = raw.metadata.0;
-        Self {
-            version: Version::parse(&meta.resource_version.0),
-            name: meta.name.0,
-        }
+        Self { version: Version::parse(&meta.resource_version.0), name: meta.name.0 }
     }
 }
 
@@ -211,13 +204,7 @@ impl From<RawObject> for Service {
             .ingress
             .0
             .into_iter()
-            .map(|Section(ingress)| {
-                if ingress.ip.0.is_empty() {
-                    ingress.hostname
-                } else {
-                    ingress.ip
-                }
-            });
+            .map(|Section(ingress)| if ingress.ip.0.is_empty() { ingress.hostname } else { ingress.ip });
         Self {
             version: Version::parse(&meta.resource_version.0),
             namespace: meta.namespace.0,
@@ -241,12 +228,10 @@ impl From<RawObject> for EndpointSlice {
     fn from(raw: RawObject) -> Self {
         let meta = raw.metadata.0;
         let label = |key| meta.labels.get(key).unwrap_or_default();
-        let source = meta.labels.get(IMPORT_LABEL).map(|import| {
-            Box::new(SourceCluster {
-                import: import.into(),
-                cluster: label(CLUSTER_LABEL).into(),
-            })
-        });
+        let source = meta
+            .labels
+            .get(IMPORT_LABEL)
+            .map(|import| Box::new(SourceCluster { import: import.into(), cluster: label(CLUSTER_LABEL).into() }));
         let trigger_time = meta.annotations.0.trigger_time.0;
         Self {
             version: Version::parse(&meta.resource_version.0),
@@ -256,12 +241,7 @@ impl From<RawObject> for EndpointSlice {
             source,
             trigger_time: Some(trigger_time).filter(|time| !time.is_empty()),
             ports: ports_or_sentinel(raw.ports),
-            endpoints: raw
-                .endpoints
-                .0
-                .into_iter()
-                .flat_map(|Section(endpoint)| endpoint.ready())
-                .collect(),
+            endpoints: raw.endpoints.0.into_iter().flat_map(|Section(endpoint)| endpoint.ready()).collect(),
         }
     }
 }
@@ -273,8 +253,7 @@ impl RawEndpoint {
         let addresses = if ready { self.addresses.0 } else { Vec::new() };
         let hostname = as_label(self.hostname);
         let target_name = as_label(self.target_ref.0.name);
-        let zone =
-            Some(self.zone.0.to_ascii_lowercase().into_boxed_str()).filter(|zone| !zone.is_empty());
+        let zone = Some(self.zone.0.to_ascii_lowercase().into_boxed_str()).filter(|zone| !zone.is_empty());
         addresses.into_iter().filter_map(move |Text(address)| {
             Some(Endpoint {
                 address: Address::parse(&address)?,
@@ -310,12 +289,7 @@ impl From<RawObject> for ServiceImport {
             name: meta.name.0,
             headless: &*spec.kind.0 == "Headless",
             ips: addresses(spec.ips.0),
-            ports: spec
-                .ports
-                .0
-                .into_iter()
-                .map(|Section(port)| port.into())
-                .collect(),
+            ports: spec.ports.0.into_iter().map(|Section(port)| port.into()).collect(),
         }
     }
 }
@@ -343,21 +317,14 @@ macro_rules! deserialize_through_raw {
 deserialize_through_raw!(Service, EndpointSlice, Pod, Namespace, ServiceImport);
 
 fn addresses(texts: impl IntoIterator<Item = Text>) -> Box<[Address]> {
-    texts
-        .into_iter()
-        .filter_map(|Text(text)| Address::parse(&text))
-        .collect()
+    texts.into_iter().filter_map(|Text(text)| Address::parse(&text)).collect()
 }
 
 fn ports_or_sentinel(ports: List<Section<RawPort>>) -> Box<[Port]> {
     if ports.0.is_empty() {
         return Box::new([Port::default()]);
     }
-    ports
-        .0
-        .into_iter()
-        .map(|Section(port)| port.into())
-        .collect()
+    ports.0.into_iter().map(|Section(port)| port.into()).collect()
 }
 
 /// The text, if it is short enough for a label of a domain name.

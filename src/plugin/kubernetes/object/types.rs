@@ -65,10 +65,7 @@ impl Protocol {
     /// Reads a protocol in any case.
     pub fn parse(text: &str) -> Self {
         let known = [("TCP", Self::Tcp), ("UDP", Self::Udp), ("SCTP", Self::Sctp)];
-        match known
-            .into_iter()
-            .find(|(name, _)| text.eq_ignore_ascii_case(name))
-        {
+        match known.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)) {
             Some((_, protocol)) => protocol,
             None if text.is_empty() => Self::Unset,
             None => Self::Other(text.into()),

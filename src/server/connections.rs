@@ -1,0 +1,108 @@
+//! The connections of the process: how many there may be, and which one makes room for a new one.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use coredns_plugin::clock;
+use tokio::sync::Notify;
+
+use super::core_metrics;
+use super::syscall::descriptor_limit;
+
+/// The most TCP connections of a process, whatever the limit of descriptors is.
+pub(crate) const CONNECTIONS_MAX: u64 = 10_000;
+/// How long a new connection waits for the one that makes room to end.
+const ROOM_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// At most half of the descriptors are for connections: the rest is for sockets, files and upstreams.
+static BOUND: LazyLock<usize> = LazyLock::new(|| CONNECTIONS_MAX.min(descriptor_limit() / 2).max(1) as usize);
+
+static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
+static FREED: Notify = Notify::const_new();
+
+#[derive(Default)]
+struct Table {
+    next: u64,
+    entries: HashMap<u64, Arc<Entry>>,
+}
+
+struct Entry {
+    /// When something last came, in milliseconds since the process began.
+    active: AtomicU64,
+    evicted: Notify,
+}
+
+fn table() -> std::sync::MutexGuard<'static, Table> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn milliseconds() -> u64 {
+    static BEGIN: LazyLock<std::time::Instant> = LazyLock::new(clock::now);
+    let begin = *BEGIN;
+    clock::now().duration_since(begin).as_millis() as u64
+}
+
+/// A place for one connection; given back when it is dropped.
+pub(crate) struct Ticket {
+    id: u64,
+    entry: Arc<Entry>,
+}
+
+impl Ticket {
+    /// Something came from the client.
+    pub(crate) fn touch(&self) {
+        // Relaxed: a hint for choosing the one that is idle for longest.
+        self.entry.active.store(milliseconds(), Ordering::Relaxed);
+    }
+
+    /// Waits until the connection has to make room.
+    pub(crate) async fn evicted(&self) {
+        self.entry.evicted.notified().await;
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        table().entries.remove(&self.id);
+        core_metrics::CONNECTIONS.dec();
+        FREED.notify_one();
+    }
+}
+
+/// Gives a place to a new connection; at the bound, the one that is idle for longest makes room.
+pub(crate) async fn admit() -> Ticket {
+    let deadline = tokio::time::Instant::now() + ROOM_TIMEOUT;
+    loop {
+        let freed = FREED.notified();
+        if let Some(ticket) = try_admit(*BOUND) {
+            return ticket;
+        }
+        if tokio::time::timeout_at(deadline, freed).await.is_err() {
+            // All others are busy: they end by their own time-outs, and one more is let in.
+            return insert(&mut table());
+        }
+    }
+}
+
+fn try_admit(bound: usize) -> Option<Ticket> {
+    let mut table = table();
+    if table.entries.len() < bound {
+        return Some(insert(&mut table));
+    }
+    let idlest = table.entries.values().min_by_key(|entry| entry.active.load(Ordering::Relaxed))?;
+    // Moves it to the end of the line, so that the next newcomer does not wait for the same one.
+    idlest.active.store(u64::MAX, Ordering::Relaxed);
+    idlest.evicted.notify_one();
+    None
+}
+
+fn insert(table: &mut Table) -> Ticket {
+    let id = table.next;
+    table.next += 1;
+    let entry = Arc::new(Entry { active: AtomicU64::new(milliseconds()), evicted: Notify::new() });
+    table.entries.insert(id, Arc::clone(&entry));
+    core_metrics::CONNECTIONS.inc();
+    Ticket { id, entry }
+}

@@ -1,0 +1,32 @@
+//! The server: listeners, workers, routing, and the lives of instances.
+//!
+//! | module | what |
+//! |---|---|
+//! | `syscall` | many datagrams with one call; the only `unsafe` of the product |
+//! | `sockets`, `worker`, `endpoint` | sockets, the threads that own them, a listener as one of them sees it |
+//! | `udp`, `tcp`, `connections` | what comes in, and its bounds |
+//! | `slot`, `dispatch`, `edge` | one query: its place, its block and chain, its reply as bytes |
+//! | `load`, `instance`, `control`, `process` | text to configuration to a running server, and its end |
+//! | `http`, `logging`, `core_metrics` | endpoints, log lines, numbers of the server itself |
+
+mod connections;
+mod control;
+mod core_metrics;
+mod dispatch;
+mod edge;
+mod endpoint;
+mod http;
+mod instance;
+mod load;
+mod logging;
+mod process;
+mod slot;
+mod sockets;
+#[expect(unsafe_code, reason = "see the module")]
+mod syscall;
+mod tcp;
+mod udp;
+mod worker;
+
+pub use load::Origin;
+pub use process::{run, validate};

@@ -1,0 +1,319 @@
+//! Plain TCP (RFC 7766), and whatever else is a stream of messages with a length before each.
+//!
+//! Every connection is a task of the worker that accepted it. Queries of one connection may be answered out of
+//! order where one has to wait (RFC 7766 §7); at most [`IN_FLIGHT_MAX`] are under way at a time, and nothing more is
+//! read while more than [`UNSENT_MAX`] octets of replies wait for the client.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use coredns_plugin::{Query, Transport, clock};
+use coredns_wire::{HEADER_LEN, Reject, Request, reject_reply};
+use futures_util::{FutureExt, StreamExt};
+use futures_util::stream::FuturesUnordered;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::time::Instant;
+
+use super::connections::Ticket;
+use super::core_metrics;
+use super::endpoint::Endpoint;
+use super::slot::{Slot, answer};
+use super::udp::DRAIN_TIMEOUT;
+
+/// Queries of one connection that may be under way at the same time.
+pub(crate) const IN_FLIGHT_MAX: usize = 128;
+/// Octets of replies that may wait for a client that does not read.
+pub(crate) const UNSENT_MAX: usize = 64 * 1024;
+/// Memory for what is read grows in steps of so many octets, whatever a length prefix promises.
+const READ_STEP: usize = 4096;
+/// A connection that has nothing to read keeps no more than this for its buffers.
+const KEPT_BUFFER: usize = 4096;
+
+type Serving = futures_util::future::LocalBoxFuture<'static, Box<Slot>>;
+
+/// One connection.
+pub(crate) struct Connection<S> {
+    endpoint: Rc<Endpoint>,
+    reader: ReadHalf<S>,
+    writer: WriteHalf<S>,
+    peer: SocketAddr,
+    local: SocketAddr,
+    transport: Transport,
+    ticket: Ticket,
+    input: Vec<u8>,
+    output: VecDeque<u8>,
+    serving: FuturesUnordered<Serving>,
+    free: Vec<Box<Slot>>,
+    answered: u32,
+    /// Queries taken, against the bound of queries a connection.
+    taken: u32,
+    /// The client has said that no more queries come.
+    ended: bool,
+    /// The server is stopping, and what had arrived by then has been read.
+    drained: bool,
+}
+
+/// Why a connection ends.
+enum End {
+    /// The client ended it, or broke it.
+    Client,
+    /// The server closed it, for this reason.
+    Server(&'static str),
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// A connection that was accepted; `ticket` is its place among those of the process.
+    pub(crate) fn new(
+        endpoint: Rc<Endpoint>,
+        stream: S,
+        (peer, local): (SocketAddr, SocketAddr),
+        transport: Transport,
+        ticket: Ticket,
+    ) -> Self {
+        let (reader, writer) = tokio::io::split(stream);
+        Self {
+            endpoint,
+            reader,
+            writer,
+            peer,
+            local,
+            transport,
+            ticket,
+            input: Vec::new(),
+            output: VecDeque::new(),
+            serving: FuturesUnordered::new(),
+            free: Vec::new(),
+            answered: 0,
+            taken: 0,
+            ended: false,
+            drained: false,
+        }
+    }
+
+    /// Serves the connection to its end.
+    pub(crate) async fn run(mut self) {
+        if let End::Server(reason) = self.serve().await {
+            core_metrics::closed(reason);
+        }
+        core_metrics::PENDING.sub(self.serving.len() as i64);
+        // What is still to be read when a socket is closed makes the kernel send RST, which can take replies away
+        // that the client has not read yet; ending our direction first lets it read them.
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.writer.shutdown()).await;
+    }
+
+    async fn serve(&mut self) -> End {
+        let mut query_deadline = Instant::now() + self.endpoint.limits().read;
+        let mut write_deadline = None;
+        loop {
+            self.take_queries();
+            if self.endpoint.is_stopping() && !self.drained && self.read_last() {
+                continue;
+            }
+            let exhausted = self.ended || self.drained || self.reached_bound();
+            if exhausted && self.serving.is_empty() && self.output.is_empty() {
+                return if self.ended { End::Client } else { End::Server("finished") };
+            }
+            if self.output.is_empty() {
+                write_deadline = None;
+            } else {
+                write_deadline.get_or_insert_with(|| Instant::now() + self.endpoint.limits().write);
+            }
+            let idle = self.serving.is_empty() && self.output.is_empty();
+            let may_read = !exhausted && self.serving.len() < IN_FLIGHT_MAX && self.output.len() <= UNSENT_MAX;
+            let before = self.answered;
+            tokio::select! {
+                biased;
+                Some(slot) = self.serving.next(), if !self.serving.is_empty() => {
+                    core_metrics::PENDING.dec();
+                    self.answer(slot);
+                }
+                written = write_some(&mut self.writer, &mut self.output), if !self.output.is_empty() => {
+                    if written.is_err() {
+                        return End::Client;
+                    }
+                    write_deadline = None;
+                }
+                read = read_some(&mut self.reader, &mut self.input), if may_read => match read {
+                    Ok(0) => self.ended = true,
+                    Ok(_) => self.ticket.touch(),
+                    Err(_) => return End::Client,
+                },
+                () = tokio::time::sleep_until(query_deadline), if idle && !exhausted => {
+                    return End::Server(if self.taken == 0 { "read_timeout" } else { "idle_timeout" });
+                }
+                () = sleep_until(write_deadline), if write_deadline.is_some() => return End::Server("write_timeout"),
+                () = self.ticket.evicted(), if idle => return End::Server("connection_limit"),
+                () = self.endpoint.stopped(), if !exhausted => {}
+            }
+            if self.answered != before || !(self.serving.is_empty() && self.output.is_empty()) {
+                query_deadline = Instant::now() + self.endpoint.limits().idle;
+            }
+        }
+    }
+
+    fn reached_bound(&self) -> bool {
+        self.endpoint.limits().max_tcp_queries.is_some_and(|bound| self.taken >= bound)
+    }
+
+    /// Reads what has arrived when the server stops; `false` where nothing more has.
+    fn read_last(&mut self) -> bool {
+        let read = read_some(&mut self.reader, &mut self.input).now_or_never();
+        self.drained = !matches!(read, Some(Ok(1..)));
+        !self.drained
+    }
+
+    /// Serves the whole messages that have been read, as far as the bounds allow.
+    fn take_queries(&mut self) {
+        let mut at = 0;
+        while self.serving.len() < IN_FLIGHT_MAX && self.output.len() <= UNSENT_MAX && !self.reached_bound() {
+            let Some(&[high, low]) = self.input.get(at..at + 2).and_then(<[u8]>::first_chunk) else { break };
+            let end = at + 2 + usize::from(u16::from_be_bytes([high, low]));
+            if self.input.len() < end {
+                break;
+            }
+            self.take_query(at + 2, end);
+            at = end;
+        }
+        if at == self.input.len() && self.input.capacity() > KEPT_BUFFER {
+            self.input = Vec::new();
+        } else {
+            self.input.drain(..at);
+        }
+    }
+
+    fn take_query(&mut self, start: usize, end: usize) {
+        // A frame shorter than a header is ignored, and the connection stays, as in CoreDNS.
+        if end - start < HEADER_LEN {
+            core_metrics::ignored();
+            return;
+        }
+        self.taken = self.taken.saturating_add(1);
+        let now = clock::now();
+        let mut slot = self.free.pop().unwrap_or_else(|| {
+            let query = Query::empty(Arc::clone(&self.endpoint.info), self.transport, now);
+            Box::new(Slot { query, has_question: false, reply: Vec::new(), prefix: 2 })
+        });
+        let message = &self.input[start..end];
+        match Request::parse(message) {
+            Ok(request) => {
+                slot.has_question = slot.query.receive(message, request, self.peer, self.local, now);
+                self.start(slot);
+            }
+            Err(Reject::Answer { rcode, question }) => {
+                core_metrics::rejected(rcode);
+                let mut reply = Vec::new();
+                reject_reply(message, rcode, question, &mut reply);
+                self.output.extend((reply.len() as u16).to_be_bytes());
+                self.output.extend(reply);
+                self.free.push(slot);
+            }
+            Err(Reject::Ignore) => {
+                core_metrics::ignored();
+                self.free.push(slot);
+            }
+        }
+    }
+
+    fn start(&mut self, slot: Box<Slot>) {
+        let mut serving: Serving = Box::pin(answer(self.endpoint.handle(), slot));
+        // Polled again, with a waker, when it enters the set.
+        match serving.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(slot) => self.answer(slot),
+            Poll::Pending => {
+                core_metrics::PENDING.inc();
+                self.serving.push(serving);
+            }
+        }
+    }
+
+    fn answer(&mut self, slot: Box<Slot>) {
+        self.answered = self.answered.wrapping_add(1);
+        self.output.extend(&slot.reply);
+        if self.free.is_empty() {
+            self.free.push(slot);
+        }
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reads what is there; the buffer grows by a step at a time.
+async fn read_some(stream: &mut (impl AsyncRead + Unpin), input: &mut Vec<u8>) -> io::Result<usize> {
+    if input.capacity() - input.len() < READ_STEP / 4 {
+        input.reserve(READ_STEP);
+    }
+    stream.read_buf(input).await
+}
+
+/// Writes what the client takes.
+async fn write_some(stream: &mut (impl AsyncWrite + Unpin), output: &mut VecDeque<u8>) -> io::Result<()> {
+    let (front, _) = output.as_slices();
+    let written = stream.write(front).await?;
+    if written == 0 {
+        return Err(io::ErrorKind::WriteZero.into());
+    }
+    output.drain(..written);
+    if output.is_empty() && output.capacity() > KEPT_BUFFER {
+        *output = VecDeque::new();
+    }
+    Ok(())
+}
+
+/// Accepts connections until the endpoint is stopped, those that wait in the queue by then included.
+pub(crate) async fn accept(endpoint: Rc<Endpoint>, listener: tokio::net::TcpListener) {
+    let tasks = tokio_util::task::TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            accepted = listener.accept() => accepted,
+            () = endpoint.stopped() => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => admit(&endpoint, &tasks, stream, peer).await,
+            Err(error) => back_off(&error).await,
+        }
+    }
+    drop(listener);
+    tasks.close();
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, tasks.wait()).await;
+}
+
+/// Failures to accept pass by themselves (a client that left) or need time (no descriptors, no memory).
+async fn back_off(error: &io::Error) {
+    core_metrics::ACCEPT_ERRORS.inc();
+    let at_once = matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted);
+    if !at_once {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn admit(
+    endpoint: &Rc<Endpoint>,
+    tasks: &tokio_util::task::TaskTracker,
+    stream: tokio::net::TcpStream,
+    peer: SocketAddr,
+) {
+    let Ok(local) = stream.local_addr() else { return };
+    // Small replies leave at once; keep-alive finds clients that vanished.
+    let _ = stream.set_nodelay(true);
+    let _ = socket2::SockRef::from(&stream).set_keepalive(true);
+    let ticket = super::connections::admit().await;
+    let addresses = (plain(peer), plain(local));
+    let connection = Connection::new(Rc::clone(endpoint), stream, addresses, Transport::Tcp, ticket);
+    tasks.spawn_local(connection.run());
+}
+
+/// IPv4 peers of a dual-stack socket as plain IPv4.
+fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
