@@ -39,13 +39,8 @@ static ODD_OBJECTS: LazyLock<IntCounterVec> = LazyLock::new(|| {
     IntCounterVec::new(options, &["kind"]).unwrap_or_else(|error| unreachable!("{error}"))
 });
 
-const KINDS: [ObjectKind; 5] = [
-    ObjectKind::Namespace,
-    ObjectKind::Service,
-    ObjectKind::EndpointSlice,
-    ObjectKind::Pod,
-    ObjectKind::ServiceImport,
-];
+const KINDS: [ObjectKind; 5] =
+    [ObjectKind::Namespace, ObjectKind::Service, ObjectKind::EndpointSlice, ObjectKind::Pod, ObjectKind::ServiceImport];
 
 /// Puts the plugin's metrics into the registry.
 pub(super) fn register_all() {

@@ -57,7 +57,8 @@ fn check(plugin: &Arc<Kubernetes>, case: &Table, defaults: &Table, client: Socke
     let Answer::Reply(reply) = answer else { return Ok(()) };
     let ordered = flag(case, "ordered").unwrap_or(false);
     same_records(&reply.answer, &texts(case, "answer"), ordered, true).map_err(|text| format!("answer: {text}"))?;
-    same_records(&reply.authority, &texts(case, "authority"), false, true).map_err(|text| format!("authority: {text}"))?;
+    same_records(&reply.authority, &texts(case, "authority"), false, true)
+        .map_err(|text| format!("authority: {text}"))?;
     same_records(&reply.additional, &texts(case, "extra"), false, true).map_err(|text| format!("extra: {text}"))?;
     check_order(case, &reply)?;
     let flags = [("aa", reply.authoritative), ("tc", reply.truncated), ("ra", reply.recursion_available)];

@@ -53,9 +53,9 @@ pub(crate) fn plugin(corefile: &str, fixture: &Table, local_ips: &[String], sync
 
 /// The objects of a fixture.
 pub(crate) fn changes(fixture: &Table) -> Vec<Change> {
-    let namespaces = texts(fixture, "namespaces").into_iter().map(|name| {
-        Object::Namespace(Namespace { name: name.into(), ..Namespace::default() })
-    });
+    let namespaces = texts(fixture, "namespaces")
+        .into_iter()
+        .map(|name| Object::Namespace(Namespace { name: name.into(), ..Namespace::default() }));
     let services = tables(fixture, "service").map(|table| Object::Service(service(table)));
     let slices = tables(fixture, "slice").map(|table| Object::EndpointSlice(slice(table, false)));
     let imported = tables(fixture, "mc_slice").map(|table| Object::EndpointSlice(slice(table, true)));

@@ -1,8 +1,8 @@
 //! Directives and their options.
 
-use coredns_rs::plugin::kubernetes::options::{Options, PodMode};
 use coredns_plugin::BlockConfig;
 use coredns_plugin::wire::Name;
+use coredns_rs::plugin::kubernetes::options::{Options, PodMode};
 use coredns_testkit::libtest_mimic::Trial;
 use coredns_testkit::vectors::{self, load, text};
 use toml::{Table, Value};

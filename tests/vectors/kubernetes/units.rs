@@ -139,7 +139,11 @@ fn check_subset(case: &Table) -> Result<(), String> {
             let [name, number, protocol] = words[..] else { return None };
             Some(Port { name: name.into(), number: number.parse().ok(), protocol: Protocol::parse(protocol) })
         });
-        Ok::<_, String>(EndpointSlice { endpoints: endpoints.collect(), ports: ports.collect(), ..EndpointSlice::default() })
+        Ok::<_, String>(EndpointSlice {
+            endpoints: endpoints.collect(),
+            ports: ports.collect(),
+            ..EndpointSlice::default()
+        })
     };
     same(Some(slice("a")?.serves_same(&slice("b")?)), flag(case, "equal"))
 }
@@ -236,7 +240,8 @@ fn check_events(case: &Table) -> Result<(), String> {
         let change = if event.starts_with("delete") { Some(Change::Delete(object.key())) } else { Change::of(object) };
         index.apply(change.into_iter().collect());
         let is_present = !index.pods(ip).is_empty() || !index.cluster_address(ip).is_empty();
-        same(if is_present { "present" } else { "absent" }.to_owned(), expected).map_err(|error| format!("{event}: {error}"))?;
+        same(if is_present { "present" } else { "absent" }.to_owned(), expected)
+            .map_err(|error| format!("{event}: {error}"))?;
     }
     Ok(())
 }

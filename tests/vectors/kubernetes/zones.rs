@@ -68,7 +68,8 @@ fn check_transfer(table: &Table, case: &Table) -> Result<(), String> {
     let expected = texts(whole.unwrap_or(case), "records");
     if !expected.is_empty() {
         let serial = format!(" {} 7200 ", number(&objects));
-        let expected: Vec<String> = expected.iter().map(|line| line.replace(&serial, &format!(" {current} 7200 "))).collect();
+        let expected: Vec<String> =
+            expected.iter().map(|line| line.replace(&serial, &format!(" {current} 7200 "))).collect();
         same_records(&records, &expected, true, true)?;
     }
     for (what, count) in case.get("count").and_then(Value::as_table).into_iter().flatten() {
@@ -138,8 +139,11 @@ fn metadata() -> Vec<Trial> {
         let group = group(&whole, case)?;
         let zones = texts(group, "zones").join(" ");
         let multicluster = texts(group, "multicluster");
-        let multicluster =
-            if multicluster.is_empty() { String::new() } else { format!("  multicluster {}\n", multicluster.join(" ")) };
+        let multicluster = if multicluster.is_empty() {
+            String::new()
+        } else {
+            format!("  multicluster {}\n", multicluster.join(" "))
+        };
         let pods = text(group, "pods").ok_or("no pods")?;
         let corefile = format!(". {{\n kubernetes {zones} {{\n{multicluster}  pods {pods}\n }}\n}}\n");
         check_labels(&fixture::plugin(&corefile, &fixture_of(&whole), &[], true), case)

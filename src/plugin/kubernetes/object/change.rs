@@ -92,11 +92,7 @@ impl Object {
 
     /// The identity.
     pub fn key(&self) -> ObjectKey {
-        ObjectKey {
-            kind: self.kind(),
-            namespace: self.namespace().into(),
-            name: self.name().into(),
-        }
+        ObjectKey { kind: self.kind(), namespace: self.namespace().into(), name: self.name().into() }
     }
 }
 
@@ -151,14 +147,10 @@ impl Relevance {
 pub fn relevance(old: Option<&Object>, new: Option<&Object>) -> Relevance {
     match (old, new) {
         (Some(Object::Service(old)), Some(Object::Service(new))) => old.relevance_of(new),
-        (Some(Object::EndpointSlice(old)), Some(Object::EndpointSlice(new))) => {
-            old.relevance_of(new)
-        }
+        (Some(Object::EndpointSlice(old)), Some(Object::EndpointSlice(new))) => old.relevance_of(new),
         (Some(Object::Pod(old)), Some(Object::Pod(new))) => old.relevance_of(new),
         (Some(Object::ServiceImport(old)), Some(Object::ServiceImport(new))) => old.relevance_of(new),
-        (Some(Object::Namespace(_)), Some(Object::Namespace(_))) | (None, None) => {
-            Relevance::default()
-        }
+        (Some(Object::Namespace(_)), Some(Object::Namespace(_))) | (None, None) => Relevance::default(),
         (None, Some(object)) | (Some(object), None) => presence(object),
         // Two objects of different kinds: one went and the other came.
         (Some(old), Some(new)) => presence(old).union(presence(new)),
@@ -237,8 +229,7 @@ impl EndpointSlice {
         Relevance {
             internal: content,
             external: false,
-            multicluster: (self.source.is_some() || new.source.is_some())
-                && (content || self.source != new.source),
+            multicluster: (self.source.is_some() || new.source.is_some()) && (content || self.source != new.source),
         }
     }
 
@@ -247,8 +238,10 @@ impl EndpointSlice {
         self.service == other.service
             && self.ports == other.ports
             && self.endpoints.len() == other.endpoints.len()
-            && self.endpoints.iter().zip(&other.endpoints).all(|(a, b)| {
-                a.address == b.address && a.hostname == b.hostname && a.zone == b.zone
-            })
+            && self
+                .endpoints
+                .iter()
+                .zip(&other.endpoints)
+                .all(|(a, b)| a.address == b.address && a.hostname == b.hostname && a.zone == b.zone)
     }
 }
