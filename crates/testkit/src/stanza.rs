@@ -1,7 +1,5 @@
 //! Directives of a Corefile set up without a server.
 
-use std::sync::Arc;
-
 use coredns_plugin::corefile::{ParseOptions, Source, block_addresses, parse};
 use coredns_plugin::{BlockConfig, BoxError, Descriptor, Setup, SetupError, Start, Zones};
 
@@ -47,7 +45,7 @@ pub async fn start_parts(config: &BlockConfig) -> Result<(), BoxError> {
         view: String::new(),
         plugins: config.plugins.clone().into(),
         first: true,
-        shared: Arc::default(),
+        shared: std::sync::Arc::default(),
     };
     for part in &config.parts {
         part.start(&start).await?;
