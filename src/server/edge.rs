@@ -11,13 +11,8 @@ const COMPRESS_ABOVE_V4: usize = 1480;
 const COMPRESS_ABOVE_V6: usize = 1220;
 
 /// Options that are repeated to the client that sent them.
-const MIRRORED: [u16; 5] = [
-    option_code::NSID,
-    option_code::EXPIRE,
-    option_code::COOKIE,
-    option_code::TCP_KEEPALIVE,
-    option_code::PADDING,
-];
+const MIRRORED: [u16; 5] =
+    [option_code::NSID, option_code::EXPIRE, option_code::COOKIE, option_code::TCP_KEEPALIVE, option_code::PADDING];
 
 /// What was written, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,7 +53,11 @@ impl Instance {
     /// # Errors
     /// All errors that were found: those of setups, of keys, and of blocks that get in each other's way. A caller
     /// that stops at the first gets the one that CoreDNS would report.
-    pub(crate) fn build(corefile: &Corefile, registry: &[&Descriptor], dns_port: &str) -> Result<Self, Vec<ParseError>> {
+    pub(crate) fn build(
+        corefile: &Corefile,
+        registry: &[&Descriptor],
+        dns_port: &str,
+    ) -> Result<Self, Vec<ParseError>> {
         let mut errors = Vec::new();
         let mut configs = Vec::new();
         for block in &corefile.blocks {

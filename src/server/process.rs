@@ -22,7 +22,8 @@ use crate::version;
 /// SIGINT forces it.
 #[must_use]
 pub fn run(options: &Options) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("control").enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("control").enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return refuse(&format!("starting the control runtime: {error}")),
@@ -66,7 +67,8 @@ async fn serve(options: &Options) -> ExitCode {
     if !server.is_listening() {
         return ExitCode::SUCCESS;
     }
-    let code = Process { options, watch: Watch::of(&text, &options.dns_port) }.supervise(&mut server, &mut signals).await;
+    let code =
+        Process { options, watch: Watch::of(&text, &options.dns_port) }.supervise(&mut server, &mut signals).await;
     if let Some(pidfile) = &options.pidfile {
         let _ = std::fs::remove_file(pidfile);
     }
@@ -163,7 +165,8 @@ impl Process<'_> {
     async fn reload_now(&mut self, server: &mut Server) {
         tracing::info!(target: "server", "SIGUSR1: Reloading");
         if self.options.origin == Origin::Stdin {
-            let reason = "the Corefile came from standard input, which can be read once; start with -conf FILE to reload";
+            let reason =
+                "the Corefile came from standard input, which can be read once; start with -conf FILE to reload";
             tracing::error!(target: "server", "SIGUSR1: {reason}");
             return;
         }

@@ -211,11 +211,10 @@ impl Sender {
         let mut count = 0;
         for departure in departures.take(BATCH) {
             let (name_len, control_len) = self.address(count, &departure);
-            vectors[count] = libc::iovec {
-                iov_base: departure.octets.as_ptr().cast_mut().cast(),
-                iov_len: departure.octets.len(),
-            };
-            let control = if control_len == 0 { std::ptr::null_mut() } else { self.controls[count].as_mut_ptr().cast() };
+            vectors[count] =
+                libc::iovec { iov_base: departure.octets.as_ptr().cast_mut().cast(), iov_len: departure.octets.len() };
+            let control =
+                if control_len == 0 { std::ptr::null_mut() } else { self.controls[count].as_mut_ptr().cast() };
             self.headers[count].msg_hdr = libc::msghdr {
                 msg_name: (&raw mut self.names[count]).cast(),
                 msg_namelen: name_len,
@@ -232,9 +231,8 @@ impl Sender {
         }
         // SAFETY: the first `count` headers point at names, octets and control areas that live through the call,
         // with their true sizes; the kernel only reads them (but for msg_len, inside the headers).
-        let sent = unsafe {
-            libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT)
-        };
+        let sent =
+            unsafe { libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count as u32, libc::MSG_DONTWAIT) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use coredns_plugin::{Query, Transport, clock};
 use coredns_wire::{HEADER_LEN, Reject, Request, reject_reply};
-use futures_util::{FutureExt, StreamExt};
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::Instant;
 

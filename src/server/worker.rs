@@ -157,9 +157,7 @@ fn open(shared: Arc<Shared>, udp: UdpSocket, tcp: TcpListener) -> io::Result<Ser
     let endpoint = Endpoint::new(shared);
     let udp = UdpServer::new(Rc::clone(&endpoint), tokio::net::UdpSocket::from_std(udp)?)?;
     let tcp = tokio::net::TcpListener::from_std(tcp)?;
-    let tasks = vec![
-        tokio::task::spawn_local(udp.run()),
-        tokio::task::spawn_local(tcp::accept(Rc::clone(&endpoint), tcp)),
-    ];
+    let tasks =
+        vec![tokio::task::spawn_local(udp.run()), tokio::task::spawn_local(tcp::accept(Rc::clone(&endpoint), tcp))];
     Ok(Served { endpoint, tasks })
 }

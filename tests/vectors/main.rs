@@ -3,7 +3,13 @@
 //! One module a plugin reads its files from `tests/vectors/data` and gives trials; a run lists and counts them.
 #![forbid(unsafe_code)]
 
+mod common;
+#[cfg(plugin = "hosts")]
+mod hosts;
+#[cfg(plugin = "kubernetes")]
 mod kubernetes;
+#[cfg(plugin = "loadbalance")]
+mod loadbalance;
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +22,12 @@ fn data(name: &str) -> PathBuf {
 
 fn main() {
     let arguments = Arguments::from_args();
-    let trials: Vec<Trial> = kubernetes::trials();
+    let mut trials: Vec<Trial> = Vec::new();
+    #[cfg(plugin = "hosts")]
+    trials.extend(hosts::all());
+    #[cfg(plugin = "kubernetes")]
+    trials.extend(kubernetes::trials());
+    #[cfg(plugin = "loadbalance")]
+    trials.extend(loadbalance::all());
     run(&arguments, trials).exit();
 }

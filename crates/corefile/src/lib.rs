@@ -24,6 +24,7 @@ mod files;
 mod glob;
 mod hash;
 mod import;
+mod integer;
 mod keys;
 mod lexer;
 pub mod limits;
@@ -45,6 +46,7 @@ pub use error::{ErrorKind, ParseError};
 pub use excerpt::{excerpt, excerpt_path, quote};
 pub use files::{os_error_text, read_regular_file};
 pub use hash::fingerprint_input;
+pub use integer::{IntegerError, parse_integer, parse_integer_32};
 pub use keys::{
     KeyError, Scheme, ZoneAddress, block_addresses, normalize_zones, origins, split_scheme, zone_addresses,
 };

@@ -157,9 +157,10 @@ impl<'a, 't> Setup<'a, 't> {
         self.block.http.push(endpoint);
     }
 
-    /// Remarks on something legal that is surely not meant, at the current token.
+    /// Remarks on something legal that is surely not meant, at the current token: `plugin/NAME: TEXT`, the line that
+    /// is logged.
     pub fn warn(&mut self, text: impl Into<String>) {
-        let warning = self.tokens.error(text).in_plugin(self.name);
+        let warning = self.tokens.plain_error(text).in_plugin(self.name);
         self.block.warnings.push(warning);
     }
 
