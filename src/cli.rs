@@ -133,7 +133,9 @@ fn normalize(arguments: &[String]) -> Result<Vec<String>, Refused> {
             return Err(Refused { message: USAGE.to_owned(), code: 0 });
         }
         let value = if VALUES.contains(&name) {
-            value.or_else(|| rest.next().cloned()).ok_or_else(|| bad_flag(&format!("flag needs an argument: -{name}")))?
+            value
+                .or_else(|| rest.next().cloned())
+                .ok_or_else(|| bad_flag(&format!("flag needs an argument: -{name}")))?
         } else if SWITCHES.contains(&name) {
             switch(name, value.as_deref().unwrap_or("true"))?.to_string()
         } else {
