@@ -47,6 +47,7 @@ fn start_of(block: &BlockConfig, host: &str) -> Start {
         view: String::new(),
         plugins: block.plugins.clone().into(),
         first: true,
+        shared: Arc::default(),
     }
 }
 

@@ -205,7 +205,10 @@ impl Entry {
 fn alias(text: &str) -> Option<Box<Name>> {
     let is_host = text.bytes().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.'));
     let is_address = text.trim_end_matches('.').parse::<IpAddr>().is_ok();
-    if text.is_empty() || !is_host || is_address { None } else { text.parse().ok().map(Box::new) }
+    if !is_host || is_address {
+        return None;
+    }
+    text.parse().ok().filter(|name: &Name| !name.is_root()).map(Box::new)
 }
 
 /// The target that an address of the type FQDN stands for.

@@ -30,7 +30,8 @@ fn service(name: &str, ips: &[&str]) -> Service {
 }
 
 fn slice(name: &str, service: &str, ips: &[&str]) -> EndpointSlice {
-    let endpoints = ips.iter().map(|ip| Endpoint { address: address(ip), hostname: None, target_name: None, zone: None });
+    let endpoints =
+        ips.iter().map(|ip| Endpoint { address: address(ip), hostname: None, target_name: None, zone: None });
     EndpointSlice {
         namespace: "ns".into(),
         name: name.into(),
@@ -158,7 +159,11 @@ fn a_namespace_ends_the_stamps_of_all_within() {
     assert!(before.iter().all(|stamp| !stamp.is_current()));
     assert!(index.has_namespace(b"\x02nS"));
     let before = stamps();
-    index.apply(vec![Change::Delete(ObjectKey { kind: ObjectKind::Namespace, namespace: "".into(), name: "ns".into() })]);
+    index.apply(vec![Change::Delete(ObjectKey {
+        kind: ObjectKind::Namespace,
+        namespace: "".into(),
+        name: "ns".into(),
+    })]);
     assert!(before.iter().all(|stamp| !stamp.is_current()));
     assert!(!index.has_namespace_named("ns"));
 }
