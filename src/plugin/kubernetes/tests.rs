@@ -168,15 +168,22 @@ async fn search_paths_are_for_clients_that_are_one_pod() {
     part(&verified).stop().await;
 }
 
+/// A plugin for `cluster.local` and the reverse zones, with all that can be switched on.
+fn whole_plugin() -> super::Kubernetes {
+    let zones = ["cluster.local", "in-addr.arpa", "ip6.arpa"].map(|zone| zone.parse().expect("a name"));
+    let mut options = super::options::Options::new(Zones::new(zones.to_vec()), zones[0].clone());
+    options.pods = super::options::PodMode::Verified;
+    options.endpoint_pod_names = true;
+    options.zonal = true;
+    let plugin = super::Kubernetes::new(options, Vec::new());
+    plugin.set_local_addresses(vec![IpAddr::from([10, 0, 0, 1])]);
+    plugin.index().set_synced();
+    plugin
+}
+
 #[test]
 fn queries_of_odd_names_are_answered() {
-    let plugin = super::options::Options::new(
-        Zones::new(vec!["cluster.local".parse().expect("a name")]),
-        "cluster.local".parse().expect("a name"),
-    );
-    let plugin = super::Kubernetes::new(plugin, Vec::new());
-    plugin.index().set_synced();
-    let harness = Harness::new(vec![Arc::new(plugin) as Arc<dyn Plugin>]);
+    let harness = Harness::new(vec![Arc::new(whole_plugin()) as Arc<dyn Plugin>]);
     let deep = format!("{}cluster.local", "a.".repeat(120));
     for name in [r"\000.\255.svc.cluster.local", "_._._.a.svc.cluster.local", "*.*.svc.cluster.local", &deep] {
         for qtype in ["A", "SRV", "PTR", "NS", "SOA", "ANY", "TYPE65535"] {
@@ -187,6 +194,39 @@ fn queries_of_odd_names_are_answered() {
             }
         }
     }
+}
+
+#[test]
+fn odd_objects_give_valid_messages() {
+    let plugin = Arc::new(whole_plugin());
+    plugin.index().apply(super::index::tests::odd_objects());
+    let harness = Harness::new(vec![plugin.clone() as Arc<dyn Plugin>]);
+    let labels = ["UPPER", "a_b", "a/b", r"a\.b", r"\000", r"\195\169", "10-0-0-1", "_._", "x.pin._zone"];
+    let mut names =
+        vec!["cluster.local".to_owned(), "1.0.0.10.in-addr.arpa".to_owned(), "ns.dns.cluster.local".to_owned()];
+    for label in labels {
+        names.push(format!("{label}.{label}.svc.cluster.local"));
+        names.push(format!("10-0-0-1.{label}.pod.cluster.local"));
+        names.extend(labels.map(|front| format!("{front}.{label}.{label}.svc.cluster.local")));
+    }
+    let mut answered = 0;
+    for name in &names {
+        for qtype in ["A", "AAAA", "SRV", "PTR", "NS", "CNAME", "SOA"] {
+            let Ok(_) = name.parse::<coredns_plugin::wire::Name>() else { continue };
+            let reply = reply(&harness, &format!("{name} {qtype}"));
+            answered += usize::from(!reply.answer.is_empty());
+            for record in reply.answer.iter().chain(&reply.authority).chain(&reply.additional) {
+                // Written as text and read again, a record is what it was.
+                let text = record.to_string();
+                let read = coredns_plugin::wire::parse_record(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+                assert_eq!(read, *record, "{name} {qtype}");
+            }
+        }
+    }
+    assert!(answered > 20, "{answered}");
+    let zone = "cluster.local".parse().expect("a name");
+    let records = plugin.transfer().and_then(|source| source.transfer(&zone, 0).ok()).expect("a zone");
+    assert!(records.count() > 4);
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn serials_move_with_what_a_zone_shows() {
 }
 
 /// Objects that no API server would take.
-fn odd_objects() -> Vec<Change> {
+pub(in super::super) fn odd_objects() -> Vec<Change> {
     let long = "x".repeat(300);
     let names = ["", "UPPER", "a_b", "a/b", "a.b", "\0", "é", &long];
     let mut changes = Vec::new();
