@@ -96,11 +96,8 @@ fn a_plugin_of_another_crate_is_built_in_and_serves() {
     let cfg = original("plugin.cfg");
     let cache = cfg.lines().find(|line| line.trim_start_matches(['#', ' ']).starts_with("cache:")).expect("cache");
     workspace.write("plugin.cfg", &replaced(&cfg, cache, &format!("{PLUGIN_LINE}\n{cache}")));
-    let manifest = replaced(
-        &original("Cargo.toml"),
-        "[[bin]]\nname = \"coredns-rs\"",
-        &format!("[[bin]]\nname = \"{BINARY}\""),
-    );
+    let manifest =
+        replaced(&original("Cargo.toml"), "[[bin]]\nname = \"coredns-rs\"", &format!("[[bin]]\nname = \"{BINARY}\""));
     workspace.write(
         "Cargo.toml",
         &replaced(&manifest, "\n[dependencies]\n", &format!("\n[dependencies]\n{DEPENDENCY_LINE}\n")),
@@ -118,7 +115,12 @@ fn a_plugin_of_another_crate_is_built_in_and_serves() {
     let server = Running::start_in(&binary, scratch, corefile, &[]);
     check(&server.client(".").udp("www.ads.example.net A"), Rcode::NXDOMAIN, &[], &[SOA]);
     check(&server.client(".").udp("ads.example.net A"), Rcode::NXDOMAIN, &[], &[SOA]);
-    check(&server.client(".").udp("www.example.org A"), Rcode::NOERROR, &["www.example.org. 3600 IN A 192.0.2.80"], &[]);
+    check(
+        &server.client(".").udp("www.example.org A"),
+        Rcode::NOERROR,
+        &["www.example.org. 3600 IN A 192.0.2.80"],
+        &[],
+    );
 }
 
 const SOA: &str = "ads.example.net. 300 IN SOA ns.ads.example.net. hostmaster.ads.example.net. 1 7200 1800 86400 300";

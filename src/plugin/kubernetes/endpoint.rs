@@ -51,8 +51,7 @@ pub fn dashed(ip: IpAddr) -> Label {
     let mut text = arrayvec::ArrayString::<MAX_LABEL>::new();
     // An address has 45 characters at most.
     let _ = write!(text, "{ip}");
-    let mut label: Label =
-        text.bytes().map(|octet| if matches!(octet, b'.' | b':') { b'-' } else { octet }).collect();
+    let mut label: Label = text.bytes().map(|octet| if matches!(octet, b'.' | b':') { b'-' } else { octet }).collect();
     if label.last() == Some(&b'-') {
         let _ = label.try_push(b'0');
     }
@@ -97,9 +96,12 @@ mod tests {
 
     #[test]
     fn addresses_become_labels_and_back() {
-        for (address, label) in
-            [("10.11.12.13", "10-11-12-13"), ("2001:db8::1", "2001-db8--1"), ("::1", "--1"), ("1:2:3:4:5:6::", "1-2-3-4-5-6--0")]
-        {
+        for (address, label) in [
+            ("10.11.12.13", "10-11-12-13"),
+            ("2001:db8::1", "2001-db8--1"),
+            ("::1", "--1"),
+            ("1:2:3:4:5:6::", "1-2-3-4-5-6--0"),
+        ] {
             let ip: IpAddr = address.parse().expect("an address");
             assert_eq!(&*dashed(ip), label.as_bytes());
             assert_eq!(dashed_address(label.as_bytes()), Some(ip), "{label}");

@@ -39,13 +39,8 @@ static ODD_OBJECTS: LazyLock<IntCounterVec> = LazyLock::new(|| {
     IntCounterVec::new(options, &["kind"]).unwrap_or_else(|error| unreachable!("{error}"))
 });
 
-const KINDS: [ObjectKind; 5] = [
-    ObjectKind::Namespace,
-    ObjectKind::Service,
-    ObjectKind::EndpointSlice,
-    ObjectKind::Pod,
-    ObjectKind::ServiceImport,
-];
+const KINDS: [ObjectKind; 5] =
+    [ObjectKind::Namespace, ObjectKind::Service, ObjectKind::EndpointSlice, ObjectKind::Pod, ObjectKind::ServiceImport];
 
 /// Puts the plugin's metrics into the registry.
 pub(super) fn register_all() {
@@ -86,11 +81,25 @@ pub(super) fn observe_programming(slice: &EndpointSlice, service: Option<&Servic
     PROGRAMMING.with_label_values(&[kind]).observe(seconds);
 }
 
-/// The kind of Service and the seconds since `trigger`; `None` without a Service or for text that is no time.
-fn programming_latency(trigger: &str, service: Option<&Service>, now: SystemTime) -> Option<(&'static str, f64)> {
+/// The kind of Service and the seconds from `trigger` to `now`; `None` without a Service or for text that is no time.
+pub fn programming_latency(trigger: &str, service: Option<&Service>, now: SystemTime) -> Option<(&'static str, f64)> {
     let kind = if service?.headless { "headless_with_selector" } else { "cluster_ip" };
     let now = now.duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
     Some((kind, now - rfc3339(trigger)?))
+}
+
+/// A label's value: valid UTF-8, each run of other octets as one U+FFFD.
+#[must_use]
+pub fn label_text(octets: &[u8]) -> String {
+    let mut text = String::with_capacity(octets.len());
+    for chunk in octets.utf8_chunks() {
+        let joins = chunk.valid().is_empty() && text.ends_with(char::REPLACEMENT_CHARACTER);
+        text.push_str(chunk.valid());
+        if !chunk.invalid().is_empty() && !joins {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+    text
 }
 
 /// Reads a time as RFC 3339 writes it; seconds since 1970.

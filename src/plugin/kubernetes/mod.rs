@@ -27,7 +27,7 @@ mod lifecycle;
 pub mod local;
 pub mod manifests;
 mod metadata;
-mod metrics;
+pub mod metrics;
 mod nsaddrs;
 pub mod object;
 pub mod options;

@@ -174,7 +174,9 @@ impl Options {
                 match args.first() {
                     Some(&"empty_service") => self.ignore_empty_service = true,
                     Some(other) => return Err(plain(setup, format!("unable to parse ignore value: '{other}'"))),
-                    None => setup.warn("ignore without a value does nothing; write 'ignore empty_service' or remove it"),
+                    None => {
+                        setup.warn("ignore without a value does nothing; write 'ignore empty_service' or remove it")
+                    }
                 }
             }
             "multicluster" => self.multicluster = Zones::from_args(&setup.tokens.remaining_args()),

@@ -12,7 +12,7 @@ const V6_LABELS: usize = 32;
 
 /// What a name says about addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reverse {
+pub(super) enum Reverse {
     /// It is the name of an address.
     Address(IpAddr),
     /// It is the name of a range: names of addresses lie below it.
@@ -22,7 +22,7 @@ pub enum Reverse {
 }
 
 /// Whether a zone holds names of addresses.
-pub fn is_reverse_zone(zone: &Name) -> bool {
+pub(super) fn is_reverse_zone(zone: &Name) -> bool {
     rest_of(zone, V4).or_else(|| rest_of(zone, V6)).is_some()
 }
 
@@ -40,7 +40,7 @@ fn rest_of<'n>(name: &'n Name, tail: &[u8]) -> Option<&'n [u8]> {
 }
 
 /// Reads a name of an address.
-pub fn read(name: &Name) -> Reverse {
+pub(super) fn read(name: &Name) -> Reverse {
     if let Some(rest) = rest_of(name, V4) {
         return read_v4(rest);
     }

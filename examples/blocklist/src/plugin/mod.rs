@@ -18,5 +18,4 @@ pub use names::{FILE_BYTES_MAX, Names};
 const NAME: &str = "blocklist";
 
 /// The plugin's declaration: what plugin.cfg leads to.
-pub static DESCRIPTOR: Descriptor =
-    Descriptor { name: NAME, setup: setup::setup, register_metrics: metrics::register };
+pub static DESCRIPTOR: Descriptor = Descriptor { name: NAME, setup: setup::setup, register_metrics: metrics::register };

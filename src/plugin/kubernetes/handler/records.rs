@@ -53,12 +53,14 @@ impl<'n> Wanted<'n> {
                 self.imported && !self.parsed.endpoint.is_empty() && !fold::eq(cluster, self.parsed.cluster);
             !is_elsewhere && self.ports(slice).next().is_some()
         });
-        slices.flat_map(|slice| slice.endpoints.iter().map(move |endpoint| (slice, endpoint))).filter(|(_, endpoint)| {
-            let is_in_scope =
-                || self.scope.is_none_or(|scope| endpoint.zone.as_deref().is_some_and(|zone| scope.is(zone)));
-            let label = self.parsed.endpoint;
-            (label.is_empty() || is_named(endpoint, label, self.ip, self.pod_names)) && is_in_scope()
-        })
+        slices.flat_map(|slice| slice.endpoints.iter().map(move |endpoint| (slice, endpoint))).filter(
+            |(_, endpoint)| {
+                let is_in_scope =
+                    || self.scope.is_none_or(|scope| endpoint.zone.as_deref().is_some_and(|zone| scope.is(zone)));
+                let label = self.parsed.endpoint;
+                (label.is_empty() || is_named(endpoint, label, self.ip, self.pod_names)) && is_in_scope()
+            },
+        )
     }
 }
 
@@ -98,9 +100,9 @@ impl Kubernetes {
                 let mut seen = Seen::default();
                 let ips = wanted.of(entry).filter_map(|(_, endpoint)| endpoint.address.ip());
                 let ips = ips.filter(|ip| ip.is_ipv4() == (ask.qtype == RrType::A) && seen.insert(*ip));
-                reply.answer.extend(
-                    ips.take(MAX_RECORDS).map(|ip| Record::address(ask.name.clone(), self.options.ttl, ip)),
-                );
+                reply
+                    .answer
+                    .extend(ips.take(MAX_RECORDS).map(|ip| Record::address(ask.name.clone(), self.options.ttl, ip)));
             }
             RrType::SRV => self.push_endpoint_srv(ask, wanted, entry, reply),
             _ => {}

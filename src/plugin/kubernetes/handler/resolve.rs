@@ -109,8 +109,11 @@ impl Kubernetes {
             return Found::Exists;
         }
         let stamp = ask.wants_stamp.then(|| Stamp::take(hash));
-        let found =
-            if ask.zone.is_multicluster { self.index.import(parsed.key, hash) } else { self.index.service(parsed.key, hash) };
+        let found = if ask.zone.is_multicluster {
+            self.index.import(parsed.key, hash)
+        } else {
+            self.index.service(parsed.key, hash)
+        };
         let entry = found.as_ref().and_then(|found| found.entry()).filter(|entry| entry.exists());
         let Some(entry) = entry else { return Found::Missing };
         reply.stamp = stamp;
@@ -134,8 +137,11 @@ impl Kubernetes {
             }
             return self.resolve_endpoints(ask, parsed, entry, reply);
         }
-        let is_matched =
-            if has_port { entry.ports().iter().any(|port| matches_port(port, parsed)) } else { !entry.ports().is_empty() };
+        let is_matched = if has_port {
+            entry.ports().iter().any(|port| matches_port(port, parsed))
+        } else {
+            !entry.ports().is_empty()
+        };
         if parsed.scope.is_some() || !is_matched || self.is_hidden(entry) {
             return Found::Missing;
         }
@@ -210,17 +216,21 @@ impl Kubernetes {
         if entry.is_external() || parsed.scope.is_some() {
             return false;
         }
-        let is_zone_node = |label: &[u8]| self.options.zonal && entry.is_headless() && !entry.is_import() && fold::eq(label, b"zone");
+        let is_zone_node =
+            |label: &[u8]| self.options.zonal && entry.is_headless() && !entry.is_import() && fold::eq(label, b"zone");
         if !parsed.endpoint.is_empty() {
             let label = parsed.endpoint.strip_prefix(b"_").unwrap_or(parsed.endpoint);
             let own = if entry.is_headless() { &[] } else { entry.ports() };
             let of_slices = entry.slices().iter().filter(|slice| entry.is_headless() && !slice.endpoints.is_empty());
             let ports = own.iter().chain(of_slices.flat_map(|slice| &slice.ports));
-            let is_protocol = ports.map(|port| port.protocol.as_str()).any(|one| !one.is_empty() && fold::eq(one.as_bytes(), label));
+            let is_protocol =
+                ports.map(|port| port.protocol.as_str()).any(|one| !one.is_empty() && fold::eq(one.as_bytes(), label));
             let is_cluster = parsed.cluster.is_empty()
                 && entry.slices().iter().any(|slice| {
                     slice.source.as_ref().is_some_and(|source| {
-                        entry.is_import() && !slice.endpoints.is_empty() && fold::eq(source.cluster.as_bytes(), parsed.endpoint)
+                        entry.is_import()
+                            && !slice.endpoints.is_empty()
+                            && fold::eq(source.cluster.as_bytes(), parsed.endpoint)
                     })
                 });
             return (is_protocol && parsed.cluster.is_empty() && !self.is_hidden_for(entry))
@@ -264,13 +274,17 @@ impl Kubernetes {
         }
         let is_open = |namespace: &str| {
             self.options.namespaces.is_empty() || {
-                self.options.namespaces.iter().any(|one| **one == *namespace) && self.index.has_namespace_named(namespace)
+                self.options.namespaces.iter().any(|one| **one == *namespace)
+                    && self.index.has_namespace_named(namespace)
             }
         };
         let mut push = |labels: &[&[u8]]| {
             let Ok(target) = self.options.primary_zone.prepend_all(labels.iter().copied()) else { return false };
             let record = Record::pointing(ask.name.clone(), self.options.ttl, RrType::PTR, &target);
-            if ask.qtype == RrType::PTR && reply.answer.len() < super::records::MAX_RECORDS && !reply.answer.contains(&record) {
+            if ask.qtype == RrType::PTR
+                && reply.answer.len() < super::records::MAX_RECORDS
+                && !reply.answer.contains(&record)
+            {
                 reply.answer.push(record);
             }
             true

@@ -57,7 +57,14 @@ const PREPARED_MAX: usize = 4_096;
 impl Entry {
     /// An entry about nothing yet.
     pub fn new(key: Key) -> Self {
-        Self { key, origin: Origin::None, slices: Box::default(), v4: SmallVec::new(), v6: SmallVec::new(), alias: None }
+        Self {
+            key,
+            origin: Origin::None,
+            slices: Box::default(),
+            v4: SmallVec::new(),
+            v6: SmallVec::new(),
+            alias: None,
+        }
     }
 
     /// The same name with another object.

@@ -147,14 +147,10 @@ impl Relevance {
 pub fn relevance(old: Option<&Object>, new: Option<&Object>) -> Relevance {
     match (old, new) {
         (Some(Object::Service(old)), Some(Object::Service(new))) => old.relevance_of(new),
-        (Some(Object::EndpointSlice(old)), Some(Object::EndpointSlice(new))) => {
-            old.relevance_of(new)
-        }
+        (Some(Object::EndpointSlice(old)), Some(Object::EndpointSlice(new))) => old.relevance_of(new),
         (Some(Object::Pod(old)), Some(Object::Pod(new))) => old.relevance_of(new),
         (Some(Object::ServiceImport(old)), Some(Object::ServiceImport(new))) => old.relevance_of(new),
-        (Some(Object::Namespace(_)), Some(Object::Namespace(_))) | (None, None) => {
-            Relevance::default()
-        }
+        (Some(Object::Namespace(_)), Some(Object::Namespace(_))) | (None, None) => Relevance::default(),
         (None, Some(object)) | (Some(object), None) => presence(object),
         // Two objects of different kinds: one went and the other came.
         (Some(old), Some(new)) => presence(old).union(presence(new)),
