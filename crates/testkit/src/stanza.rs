@@ -45,6 +45,7 @@ pub async fn start_parts(config: &BlockConfig) -> Result<(), BoxError> {
         view: String::new(),
         plugins: config.plugins.clone().into(),
         first: true,
+        shared: std::sync::Arc::default(),
     };
     for part in &config.parts {
         part.start(&start).await?;
