@@ -22,7 +22,6 @@ mod logging;
 mod process;
 mod slot;
 mod sockets;
-#[expect(unsafe_code, reason = "see the module")]
 mod syscall;
 mod tcp;
 mod udp;
