@@ -71,31 +71,41 @@ impl Drop for Ticket {
     }
 }
 
-/// Gives a place to a new connection; at the bound, the one that is idle for longest makes room.
-pub(crate) async fn admit() -> Ticket {
+/// Gives a place to a new connection; at the bound, the one that is idle for longest makes room. `None` where all are
+/// busy: then the new one is closed.
+pub(crate) async fn admit() -> Option<Ticket> {
+    admit_within(*BOUND).await
+}
+
+async fn admit_within(bound: usize) -> Option<Ticket> {
+    if let Some(ticket) = try_admit(bound) {
+        return Some(ticket);
+    }
+    make_room();
     let deadline = tokio::time::Instant::now() + ROOM_TIMEOUT;
     loop {
         let freed = FREED.notified();
-        if let Some(ticket) = try_admit(*BOUND) {
-            return ticket;
+        if let Some(ticket) = try_admit(bound) {
+            return Some(ticket);
         }
-        if tokio::time::timeout_at(deadline, freed).await.is_err() {
-            // All others are busy: they end by their own time-outs, and one more is let in.
-            return insert(&mut table());
-        }
+        tokio::time::timeout_at(deadline, freed).await.ok()?;
     }
 }
 
 fn try_admit(bound: usize) -> Option<Ticket> {
     let mut table = table();
-    if table.entries.len() < bound {
-        return Some(insert(&mut table));
+    (table.entries.len() < bound).then(|| insert(&mut table))
+}
+
+/// Makes the connection that is idle for longest end.
+pub(crate) fn make_room() {
+    let table = table();
+    let idlest = table.entries.values().min_by_key(|entry| entry.active.load(Ordering::Relaxed));
+    if let Some(entry) = idlest {
+        // Moves it to the end of the line, so that the next newcomer does not wait for the same one.
+        entry.active.store(u64::MAX, Ordering::Relaxed);
+        entry.evicted.notify_one();
     }
-    let idlest = table.entries.values().min_by_key(|entry| entry.active.load(Ordering::Relaxed))?;
-    // Moves it to the end of the line, so that the next newcomer does not wait for the same one.
-    idlest.active.store(u64::MAX, Ordering::Relaxed);
-    idlest.evicted.notify_one();
-    None
 }
 
 fn insert(table: &mut Table) -> Ticket {
