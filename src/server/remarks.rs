@@ -19,9 +19,6 @@ pub(super) fn remarks(blocks: &[ServerBlock], configs: &[BlockConfig], listeners
                 "add one, such as forward",
             ));
         }
-        if config.listen_hosts.as_ref().is_some_and(Vec::is_empty) {
-            remarks.extend(whole.at(index, "this block listens on no address", "let bind keep one"));
-        }
     }
     for listener in listeners {
         whole.unreachable(listener, &mut remarks);

@@ -55,7 +55,8 @@ fn write_guarded(dispatcher: &Dispatcher, query: &Query, answer: &Answer, reply:
         }
         panics::caught(&dispatcher.info.label, dispatcher.stacktrace, &*panic);
         reply.truncate(start);
-        Some(edge::write_error(query, coredns_wire::Rcode::SERVFAIL, reply))
+        let writing = std::panic::AssertUnwindSafe(|| edge::write_error(query, coredns_wire::Rcode::SERVFAIL, reply));
+        std::panic::catch_unwind(writing).ok()
     })
 }
 

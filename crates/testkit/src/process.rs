@@ -253,7 +253,8 @@ impl Client {
     }
 
     fn socket(&self) -> UdpSocket {
-        let any: IpAddr = if self.server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
+        let any: IpAddr =
+            if self.server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
         let socket = UdpSocket::bind((any, 0)).unwrap_or_else(|error| panic!("binding a client: {error}"));
         socket.connect(self.server).unwrap_or_else(|error| panic!("{}: {error}", self.server));
         socket
