@@ -16,6 +16,8 @@ pub mod debug;
 pub mod erratic;
 #[cfg(plugin = "errors")]
 pub mod errors;
+#[cfg(plugin = "health")]
+pub mod health;
 #[cfg(plugin = "hosts")]
 pub mod hosts;
 #[cfg(plugin = "kubernetes")]
@@ -28,8 +30,12 @@ pub mod log;
 pub mod r#loop;
 #[cfg(plugin = "metadata")]
 pub mod metadata;
+#[cfg(plugin = "metrics")]
+pub mod metrics;
 #[cfg(plugin = "multisocket")]
 pub mod multisocket;
+#[cfg(plugin = "ready")]
+pub mod ready;
 #[cfg(plugin = "reload")]
 pub mod reload;
 #[cfg(plugin = "root")]

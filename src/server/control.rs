@@ -130,7 +130,7 @@ impl Server {
             }
         };
         if let Some(handover) = handover {
-            handover.commit().await;
+            handover.commit();
         }
         logging::set_debug(next.debug());
         let old = self.switch(&listeners, &infos, &next, opened).await;
@@ -153,7 +153,7 @@ impl Server {
         first: bool,
     ) -> Result<Option<Handover>, String> {
         if first {
-            self.http.replace(next.endpoints()).await?.commit().await;
+            self.http.replace(next.endpoints()).await?.commit();
             next.start().await?;
             self.open(listeners, opened, |_| true)?;
             return Ok(None);
@@ -260,6 +260,7 @@ struct Running(Vec<(Block, Start)>);
 
 impl Running {
     fn new(blocks: Vec<Block>, listeners: &[Listener], infos: &[Arc<ServerInfo>], first: bool) -> Self {
+        let shared = Arc::new(coredns_plugin::Shared::default());
         let start = |(at, block): (usize, Block)| {
             let serves = |listener: &Listener| listener.zones.iter().any(|(_, block)| *block == at);
             let servers = listeners.iter().zip(infos).filter(|(listener, _)| serves(listener));
@@ -269,6 +270,7 @@ impl Running {
                 view: block.config.view.as_ref().map_or_else(String::new, |view| view.name.to_string()),
                 plugins: Arc::clone(&block.chain),
                 first,
+                shared: Arc::clone(&shared),
             };
             (block, start)
         };

@@ -26,7 +26,6 @@ mod remarks;
 mod signals;
 mod slot;
 mod sockets;
-#[expect(unsafe_code, reason = "see the module")]
 mod syscall;
 mod tcp;
 mod udp;

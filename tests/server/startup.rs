@@ -91,7 +91,7 @@ fn what_keeps_a_server_from_starting() {
         (".:0 { whoami }\n", "Corefile:1 - Error during parsing: "),
         (".:0 {\n    bind nowhere\n}\n", "plugin/bind: "),
         (
-            ".:0 {\n    kubernetes\n    trace\n}\n",
+            ".:0 {\n    trace\n    whoami\n}\n",
             "no action found for directive 'trace' with server type 'dns' (missing a plugin?)",
         ),
         (":53 {\n    whoami\n}\n", "error inspecting server blocks: zone is not a valid domain name: "),

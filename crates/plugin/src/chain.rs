@@ -10,6 +10,7 @@ use crate::metadata::Metadata;
 use crate::outcome::{Answer, Outcome};
 use crate::query::Query;
 use crate::services::{AutoPath, Transfer};
+use crate::zones::Zones;
 
 /// Lookups that the server makes for itself (targets of aliases) for one query of a client.
 pub const MAX_LOOKUPS: u8 = 10;
@@ -53,6 +54,11 @@ pub trait Plugin: Send + Sync {
 
     /// The zones' records for transfers, where this plugin has them.
     fn transfer(&self) -> Option<&dyn Transfer> {
+        None
+    }
+
+    /// Zones that this plugin has found while serving, beside those of the block; metrics go by them too.
+    fn found_zones(&self) -> Option<&arc_swap::ArcSwap<Zones>> {
         None
     }
 

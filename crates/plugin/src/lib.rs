@@ -17,6 +17,7 @@
 //! | offer something to other plugins | [`services`] |
 #![forbid(unsafe_code)]
 
+mod address;
 mod chain;
 pub mod clock;
 pub mod go_regex;
@@ -34,14 +35,18 @@ mod response;
 pub mod services;
 mod setup;
 mod stamp;
+mod version;
 mod zones;
 
+pub use address::{AddressError, split_host_port};
 pub use chain::{Core, MAX_LOOKUPS, Next, NoNextPlugin, Plugin};
 pub use coredns_corefile as corefile;
 pub use coredns_wire as wire;
 pub use hexdump::Hexdump;
-pub use http::{HttpEndpoint, HttpHandler, HttpRequest, HttpResponse};
-pub use lifecycle::{BoxError, BoxFuture, Lifecycle, Start};
+pub use http::{
+    HttpConnection, HttpEndpoint, HttpEvent, HttpHandler, HttpRequest, HttpResponse, HttpSecurity, HttpStream,
+};
+pub use lifecycle::{BoxError, BoxFuture, Lifecycle, Shared, Start};
 pub use line_format::{LineFormat, ResponseFacts};
 pub use metadata::Metadata;
 pub use outcome::{Answer, Failure, Outcome};
@@ -51,4 +56,5 @@ pub use reply::{Reply, ReplyBody, ReplyEdns};
 pub use response::{ResponseClass, ResponseType, classify};
 pub use setup::{BlockConfig, Descriptor, Filter, ReloadSettings, Setup, SetupError, Timeouts, View};
 pub use stamp::Stamp;
+pub use version::VERSION;
 pub use zones::{Fallthrough, Zones};

@@ -1,8 +1,10 @@
 //! Opening and closing what a plugin needs.
 
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::chain::Plugin;
 use crate::query::ServerInfo;
@@ -27,6 +29,26 @@ pub struct Start {
     pub plugins: Arc<[Arc<dyn Plugin>]>,
     /// False when this instance replaces a running one.
     pub first: bool,
+    /// What the parts of all blocks of this instance have in common.
+    pub shared: Arc<Shared>,
+}
+
+/// Values that the parts of one instance share, one of each type; a reload begins with none.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// Protects the table; held for one look-up.
+    values: Mutex<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Shared {
+    /// The instance's value of type `T`; the first to ask makes it.
+    #[must_use]
+    pub fn of<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        // The entry of a type is of that type.
+        Arc::clone(value).downcast().unwrap_or_default()
+    }
 }
 
 /// What lives as long as an instance: watches, timers, files that are read again.
@@ -55,5 +77,18 @@ pub trait Lifecycle: Send + Sync {
     /// Closes what was opened; must work after half a start, and more than once.
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_has_one_value_of_a_type() {
+        let shared = Shared::default();
+        assert!(Arc::ptr_eq(&shared.of::<Mutex<u8>>(), &shared.of::<Mutex<u8>>()));
+        *shared.of::<Mutex<u8>>().lock().expect("not poisoned") = 1;
+        assert_eq!(*shared.of::<Mutex<u16>>().lock().expect("not poisoned"), 0);
     }
 }

@@ -1,8 +1,9 @@
-//! Test support: queries from text, chains without a server, expected records, vectors as named tests.
+//! Test support: queries from text, chains without a server, expected records, log lines, vectors as named tests.
 #![forbid(unsafe_code)]
 
 mod ask;
 mod chain;
+mod log;
 pub mod process;
 mod readme;
 mod records;
@@ -12,6 +13,7 @@ pub mod vectors;
 pub use ask::{Ask, query};
 pub use chain::{Harness, Scripted};
 pub use libtest_mimic;
+pub use log::LogCapture;
 pub use readme::{readme_examples, set_up_examples};
 pub use records::{Section, check_section, same_records};
-pub use stanza::{set_up, set_up_block};
+pub use stanza::{set_up, set_up_block, start_parts, stop_parts};

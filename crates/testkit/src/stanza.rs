@@ -1,7 +1,7 @@
 //! Directives of a Corefile set up without a server.
 
 use coredns_plugin::corefile::{ParseOptions, Source, block_addresses, parse};
-use coredns_plugin::{BlockConfig, Descriptor, Setup, SetupError, Zones};
+use coredns_plugin::{BlockConfig, BoxError, Descriptor, Setup, SetupError, Start, Zones};
 
 /// Sets up the directives of `stanza`, the inside of a server block for `.`; `plugins` in the order of the chain.
 ///
@@ -32,4 +32,30 @@ pub fn set_up_block(plugins: &[&Descriptor], text: &str) -> Result<BlockConfig, 
         }
     }
     Ok(config)
+}
+
+/// Starts the parts of a block that was set up, in their order, as the first instance and without listeners.
+///
+/// # Errors
+/// What the first part says that cannot start; those before it have started.
+pub async fn start_parts(config: &BlockConfig) -> Result<(), BoxError> {
+    let start = Start {
+        servers: Vec::new(),
+        zones: config.zones.clone(),
+        view: String::new(),
+        plugins: config.plugins.clone().into(),
+        first: true,
+        shared: std::sync::Arc::default(),
+    };
+    for part in &config.parts {
+        part.start(&start).await?;
+    }
+    Ok(())
+}
+
+/// Stops the parts of a block.
+pub async fn stop_parts(config: &BlockConfig) {
+    for part in &config.parts {
+        part.stop().await;
+    }
 }

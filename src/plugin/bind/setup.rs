@@ -55,7 +55,11 @@ fn read_hosts(tokens: &mut Dispenser<'_>, interfaces: &Interfaces, missing: &str
             None if word.parse::<IpAddr>().is_ok() => hosts.push(word.to_owned()),
             None => {
                 let message = format!("not a valid IP address or interface name: {}", quote(word));
-                return Err(tokens.plain_error(message).with_remedy("`ip address` lists both"));
+                let remedy = match word {
+                    "" => "an environment variable that stands here may not be set",
+                    _ => "`ip address` lists both",
+                };
+                return Err(tokens.plain_error(message).with_remedy(remedy));
             }
         }
     }

@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
     }
 
     fn selector(&mut self) -> Result<Selector, String> {
-        let mut requirements = Vec::new();
+        let mut requirements: Vec<Requirement> = Vec::new();
         match self.peek() {
             Token::End => return Ok(Selector::default()),
             Token::Word(_) | Token::Not => {}
@@ -172,7 +172,11 @@ impl<'a> Parser<'a> {
         loop {
             requirements.push(self.requirement().map_err(|error| format!("unable to parse requirement: {error}"))?);
             match self.next() {
-                Token::End => return Ok(Selector(requirements.into())),
+                Token::End => {
+                    // Like the API machinery, so that the text does not depend on how it was written.
+                    requirements.sort_by(|a, b| a.key.cmp(&b.key));
+                    return Ok(Selector(requirements.into()));
+                }
                 Token::Comma => {
                     if !matches!(self.peek(), Token::Word(_) | Token::Not) {
                         return Err(format!("found '{}', expected: identifier after ','", self.peek().text()));

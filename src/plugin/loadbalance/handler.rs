@@ -87,7 +87,8 @@ impl Lifecycle for LoadBalance {
                 Err(Trouble::Open(reason) | Trouble::Content(reason)) => {
                     return Err(format!("plugin/loadbalance: {reason}").into());
                 }
-                Ok(()) => {}
+                Ok(Change::None) => {}
+                Ok(Change::New) => source.say_read(),
             }
             if !reload.is_zero() {
                 let watch = tokio::spawn(source.watch(*reload));
@@ -107,6 +108,12 @@ impl Lifecycle for LoadBalance {
             }
         })
     }
+}
+
+/// What a look at the file found.
+enum Change {
+    None,
+    New,
 }
 
 /// Why weights were not read.
@@ -132,19 +139,22 @@ impl WeightFile {
     }
 
     /// Reads the file; content that is the same as before, right or wrong, is left alone.
-    fn refresh(&mut self) -> Result<(), Trouble> {
+    fn refresh(&mut self) -> Result<Change, Trouble> {
         let content = read_regular_file(&self.path, FILE_BYTES_MAX)
             .map_err(|error| Trouble::Open(format!("open {}: {}", self.name, os_error_text(&error))))?;
         self.reported = None;
         if self.content.as_ref() == Some(&content) {
-            return Ok(());
+            return Ok(Change::None);
         }
         let parsed = Weights::parse(&String::from_utf8_lossy(&content), &self.name);
         self.content = Some(content);
         let weights = parsed.map_err(|error| Trouble::Content(error.to_string()))?;
         self.weights.store(Arc::new(weights));
+        Ok(Change::New)
+    }
+
+    fn say_read(&self) {
         info!(target: "plugin/loadbalance", "Successfully reloaded weight file {}", self.name);
-        Ok(())
     }
 
     fn warn_open(&mut self, reason: &str, reload: Duration) {
@@ -167,7 +177,8 @@ impl WeightFile {
             let Ok((file, outcome)) = read.await else { return };
             self = file;
             match outcome {
-                Ok(()) => {}
+                Ok(Change::None) => {}
+                Ok(Change::New) => self.say_read(),
                 Err(Trouble::Open(reason)) => self.warn_open(&reason, interval),
                 Err(Trouble::Content(reason)) => error!(target: "plugin/loadbalance", "{reason}"),
             }

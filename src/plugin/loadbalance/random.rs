@@ -18,7 +18,7 @@ fn next() -> u64 {
 /// A number below `bound`; 0 where that is 0.
 pub(super) fn below(bound: u32) -> u32 {
     // The high half of a product is even enough: the error is below 2^-32 for each value.
-    (u64::from(next() as u32) * u64::from(bound) >> 32) as u32
+    ((u64::from(next() as u32) * u64::from(bound)) >> 32) as u32
 }
 
 /// Puts the elements into a random order, every order as likely as any other (Fisher and Yates).

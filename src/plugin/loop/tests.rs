@@ -40,6 +40,7 @@ impl Bench {
             view: String::new(),
             plugins: Arc::from(&chain[..]),
             first: true,
+            shared: Arc::default(),
         };
         Self { detector, harness: Harness::new(chain.to_vec()), socket, start }
     }

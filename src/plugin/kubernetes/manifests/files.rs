@@ -1,5 +1,6 @@
 //! From the configured paths to files, and to their bytes.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
@@ -106,6 +107,7 @@ pub(super) struct Listing {
     pub(super) errors: Vec<ManifestError>,
     /// Directories that exist but could not be listed: what is held of them stays.
     pub(super) unlisted: Vec<PathBuf>,
+    known: HashSet<PathBuf>,
 }
 
 /// Lists the files of all paths: in the order of the paths, and by name within a directory or pattern.
@@ -130,7 +132,7 @@ pub(super) fn list(paths: &[PathBuf]) -> Listing {
 
 impl Listing {
     fn add(&mut self, path: PathBuf) {
-        if !self.files.contains(&path) {
+        if self.known.insert(path.clone()) {
             self.files.push(path);
         }
     }
@@ -143,8 +145,7 @@ fn list_directory(path: &Path, listing: &mut Listing) {
         Ok(mut files) => {
             files.retain(|file| is_manifest(file) && !file.is_dir());
             files.sort();
-            let known: std::collections::HashSet<PathBuf> = listing.files.iter().cloned().collect();
-            listing.files.extend(files.into_iter().filter(|file| !known.contains(file)));
+            files.into_iter().for_each(|file| listing.add(file));
         }
         Err(error) => {
             listing.errors.push(ManifestError::new(path, None, format!("cannot list the directory: {error}")));

@@ -148,14 +148,8 @@ pub fn relevance(old: Option<&Object>, new: Option<&Object>) -> Relevance {
     match (old, new) {
         (Some(Object::Service(old)), Some(Object::Service(new))) => old.relevance_of(new),
         (Some(Object::EndpointSlice(old)), Some(Object::EndpointSlice(new))) => old.relevance_of(new),
-        (Some(Object::Pod(old)), Some(Object::Pod(new))) => Relevance {
-            internal: !old.version.is_same(new.version) && old.addresses != new.addresses,
-            ..Relevance::default()
-        },
-        (Some(Object::ServiceImport(old)), Some(Object::ServiceImport(new))) => Relevance {
-            multicluster: !old.version.is_same(new.version) && (old.headless != new.headless || old.ports != new.ports),
-            ..Relevance::default()
-        },
+        (Some(Object::Pod(old)), Some(Object::Pod(new))) => old.relevance_of(new),
+        (Some(Object::ServiceImport(old)), Some(Object::ServiceImport(new))) => old.relevance_of(new),
         (Some(Object::Namespace(_)), Some(Object::Namespace(_))) | (None, None) => Relevance::default(),
         (None, Some(object)) | (Some(object), None) => presence(object),
         // Two objects of different kinds: one went and the other came.
@@ -165,18 +159,49 @@ pub fn relevance(old: Option<&Object>, new: Option<&Object>) -> Relevance {
 
 /// Which serials move when the object comes or goes.
 fn presence(object: &Object) -> Relevance {
-    let (external, multicluster) = match object {
-        Object::Namespace(_) => return Relevance::default(),
-        Object::Service(service) => (!service.external_ips.is_empty(), false),
-        Object::EndpointSlice(slice) => (false, slice.source.is_some()),
-        Object::Pod(_) => (false, false),
-        Object::ServiceImport(_) => (false, true),
-    };
-    Relevance { internal: true, external, multicluster }
+    match object {
+        Object::Namespace(_) => Relevance::default(),
+        Object::Service(service) => service.presence(),
+        Object::EndpointSlice(slice) => slice.presence(),
+        Object::Pod(pod) => pod.presence(),
+        Object::ServiceImport(import) => import.presence(),
+    }
+}
+
+impl Pod {
+    /// Which serials move when the Pod comes or goes.
+    pub fn presence(&self) -> Relevance {
+        Relevance { internal: true, ..Relevance::default() }
+    }
+
+    /// Which serials move when the Pod becomes `new`.
+    pub fn relevance_of(&self, new: &Self) -> Relevance {
+        let internal = !self.version.is_same(new.version) && self.addresses != new.addresses;
+        Relevance { internal, ..Relevance::default() }
+    }
+}
+
+impl ServiceImport {
+    /// Which serials move when the import comes or goes.
+    pub fn presence(&self) -> Relevance {
+        Relevance { internal: true, external: false, multicluster: true }
+    }
+
+    /// Which serials move when the import becomes `new`.
+    pub fn relevance_of(&self, new: &Self) -> Relevance {
+        let content = self.headless != new.headless || self.ports != new.ports;
+        Relevance { multicluster: !self.version.is_same(new.version) && content, ..Relevance::default() }
+    }
 }
 
 impl Service {
-    fn relevance_of(&self, new: &Self) -> Relevance {
+    /// Which serials move when the Service comes or goes.
+    pub fn presence(&self) -> Relevance {
+        Relevance { internal: true, external: !self.external_ips.is_empty(), multicluster: false }
+    }
+
+    /// Which serials move when the Service becomes `new`.
+    pub fn relevance_of(&self, new: &Self) -> Relevance {
         if self.version.is_same(new.version) {
             return Relevance::default();
         }
@@ -190,7 +215,13 @@ impl Service {
 }
 
 impl EndpointSlice {
-    fn relevance_of(&self, new: &Self) -> Relevance {
+    /// Which serials move when the slice comes or goes.
+    pub fn presence(&self) -> Relevance {
+        Relevance { internal: true, external: false, multicluster: self.source.is_some() }
+    }
+
+    /// Which serials move when the slice becomes `new`.
+    pub fn relevance_of(&self, new: &Self) -> Relevance {
         if self.version.is_same(new.version) {
             return Relevance::default();
         }

@@ -173,6 +173,38 @@ fn a_directory_that_cannot_be_listed_keeps_its_objects() {
     assert_eq!(fixture.sink.names(), Vec::<String>::new(), "a deleted directory deletes its objects");
 }
 
+/// Replaces the file at the first batch, while the rest of it is still to be read.
+struct Meddler<'f> {
+    fixture: &'f Fixture,
+    text: Mutex<Option<String>>,
+}
+
+impl Sink for Meddler<'_> {
+    fn apply(&self, changes: Vec<Change>) {
+        if let Some(text) = self.text.lock().expect("the lock").take() {
+            self.fixture.write("a.yaml", &text);
+        }
+        self.fixture.sink.apply(changes);
+    }
+
+    fn synced(&self) {}
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_read_again() {
+    let text = |ip: &str| (0..2_100).map(|at| format!("---\n{}", service(&format!("s{at}"), ip))).collect::<String>();
+    let fixture = Fixture::new(&[("a.yaml", &text("10.0.0.1"))], Selection::default());
+    let after = format!("{}---\n{}", service("s0", "10.0.0.2"), service("new", "10.0.0.2"));
+    let meddler = Meddler { fixture: &fixture, text: Mutex::new(Some(after)) };
+    fixture.source.load_once(&meddler);
+    assert_eq!(fixture.load(), Vec::<String>::new());
+    assert_eq!(fixture.sink.names(), ["Service n/new", "Service n/s0"]);
+    assert_eq!(address(&fixture, "s0").as_deref(), Some("10.0.0.2"));
+    let changes = fixture.sink.changes();
+    fixture.load();
+    assert_eq!(fixture.sink.changes(), changes, "and then it is at rest");
+}
+
 /// Runs the source beside `test`, which drives it through the file system.
 fn while_running(fixture: &Fixture, poll: Duration, test: impl FnOnce()) {
     let runtime =

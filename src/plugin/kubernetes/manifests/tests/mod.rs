@@ -12,7 +12,7 @@ use super::super::source::{Selection, Sink};
 use super::{Config, Manifests};
 
 /// How long an event may take that should come at once.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A sink that holds what has been applied, as the index would.
 #[derive(Default)]

@@ -1,18 +1,11 @@
-//! Counting.
+//! Numbers that the query path adds to: a row a worker, summed when somebody scrapes.
 //!
-//! Two kinds of metrics live in one registry of the process:
-//!
-//! - Off the query path: the types of the `prometheus` crate, registered with [`register`].
-//! - On the query path: [`Cells`], rows of numbers, one row a worker, summed when somebody scrapes. Adding to a cell
-//!   costs a load and a store in memory that no other worker writes: no lock, no label, no shared cache line.
+//! Adding to a cell costs a load and a store in memory that no other worker writes: no lock, no label, no shared cache
+//! line.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use prometheus::core::Collector;
-
-pub use prometheus;
 
 /// The largest number of workers that have a row of their own; further ones share row 0.
 const ROWS: usize = 65;
@@ -25,22 +18,6 @@ thread_local! {
 /// Gives the calling thread the row of worker `index` (from 0). No two living threads may have the same index.
 pub fn enter_worker(index: usize) {
     ROW.set(if index + 1 < ROWS { index + 1 } else { 0 });
-}
-
-/// The registry that all metrics of the process are in.
-#[must_use]
-pub fn registry() -> &'static prometheus::Registry {
-    static REGISTRY: OnceLock<prometheus::Registry> = OnceLock::new();
-    REGISTRY.get_or_init(prometheus::Registry::new)
-}
-
-/// Puts a metric into the registry.
-///
-/// A name that is there already is left as it is, since tests of one process register again; two plugins that use
-/// one name for different things are a programming error, which debug builds report.
-pub fn register(collector: impl Collector + 'static) {
-    let outcome = registry().register(Box::new(collector));
-    debug_assert!(matches!(outcome, Ok(()) | Err(prometheus::Error::AlreadyReg)), "{outcome:?}");
 }
 
 /// A row of numbers a worker; numbers only grow.
@@ -60,15 +37,16 @@ impl Cells {
     /// Adds `amount` to the number at `cell`; a cell beyond the width is ignored.
     #[inline]
     pub fn add(&self, cell: usize, amount: u64) {
+        self.row().add(cell, amount);
+    }
+
+    /// The row of the calling thread, for adding to several numbers at once.
+    #[inline]
+    #[must_use]
+    pub fn row(&self) -> Row<'_> {
         let row = ROW.get();
-        let Some(numbers) = self.rows.get(row).map(|slot| slot.get_or_init(|| self.row())) else { return };
-        let Some(number) = numbers.get(cell) else { return };
-        // Relaxed: a sum over rows is a snapshot at best. Only its worker writes a row but row 0.
-        if row == 0 {
-            number.fetch_add(amount, Ordering::Relaxed);
-        } else {
-            number.store(number.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
-        }
+        let numbers = self.rows.get(row).map_or(&[][..], |slot| slot.get_or_init(|| self.fresh()));
+        Row { numbers, shared: row == 0 }
     }
 
     /// The sum of the number at `cell` over all rows.
@@ -78,14 +56,44 @@ impl Cells {
         rows.filter_map(|row| row.get(cell)).map(|number| number.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
     }
 
+    /// Adds the sum of every number over all rows to `totals`, cell by cell.
+    pub fn add_sums(&self, totals: &mut [u64]) {
+        for row in self.rows.iter().filter_map(OnceLock::get) {
+            for (total, number) in totals.iter_mut().zip(row) {
+                *total = total.wrapping_add(number.load(Ordering::Relaxed));
+            }
+        }
+    }
+
     /// How many numbers a row has.
     #[must_use]
     pub const fn width(&self) -> usize {
         self.width
     }
 
-    fn row(&self) -> Box<[AtomicU64]> {
+    fn fresh(&self) -> Box<[AtomicU64]> {
         (0..self.width).map(|_| AtomicU64::new(0)).collect()
+    }
+}
+
+/// The numbers of one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    numbers: &'a [AtomicU64],
+    shared: bool,
+}
+
+impl Row<'_> {
+    /// Adds `amount` to the number at `cell`; a cell beyond the width is ignored.
+    #[inline]
+    pub fn add(self, cell: usize, amount: u64) {
+        let Some(number) = self.numbers.get(cell) else { return };
+        // Relaxed: a sum over rows is a snapshot at best. Only its worker writes a row but row 0.
+        if self.shared {
+            number.fetch_add(amount, Ordering::Relaxed);
+        } else {
+            number.store(number.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        }
     }
 }
 
@@ -110,5 +118,8 @@ mod tests {
         cells.add(1, 1);
         cells.add(9, 1);
         assert_eq!((cells.sum(0), cells.sum(1), cells.sum(9)), (0, 70 * 200 + 1, 0));
+        let mut totals = [1; 2];
+        cells.add_sums(&mut totals);
+        assert_eq!(totals, [1, 70 * 200 + 2]);
     }
 }

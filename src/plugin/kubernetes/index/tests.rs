@@ -1,0 +1,1 @@
+//! What changes do to the tables and to stamps.
