@@ -33,6 +33,7 @@ thread_local! {
 }
 
 /// Where the last panic of a thread came from.
+#[derive(Default)]
 struct Origin {
     place: Option<(String, u32)>,
     stack: Option<String>,
@@ -97,12 +98,6 @@ fn describe(panic: &(dyn Any + Send)) -> (String, Option<String>) {
     match place {
         Some((file, line)) => (format!("{text} ({file}:{line})"), stack),
         None => (text.to_owned(), stack),
-    }
-}
-
-impl Default for Origin {
-    fn default() -> Self {
-        Self { place: None, stack: None }
     }
 }
 

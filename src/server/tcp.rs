@@ -48,6 +48,7 @@ pub(crate) struct Connection<S> {
     input: Vec<u8>,
     output: VecDeque<u8>,
     serving: FuturesUnordered<Serving>,
+    #[expect(clippy::vec_box, reason = "the boxes themselves are what is reused")]
     free: Vec<Box<Slot>>,
     /// Queries taken, against the bound of queries a connection.
     taken: u32,
