@@ -205,7 +205,7 @@ impl Server {
         let mut old = Vec::new();
         let mut served = Vec::new();
         for (listener, info) in listeners.iter().zip(infos) {
-            let dispatcher = Arc::new(next.dispatcher(listener, info));
+            let dispatcher = next.dispatcher(listener, info);
             match self.live(&listener.place).map(|live| (Arc::clone(&live.shared), live.sockets)) {
                 Some((shared, sockets)) => {
                     old.push(shared.replace(dispatcher, listener.limits));
@@ -320,7 +320,7 @@ impl Running {
         self.0.iter().any(|(block, _)| block.config.debug)
     }
 
-    fn dispatcher(&self, listener: &Listener, info: &Arc<ServerInfo>) -> Dispatcher {
+    fn dispatcher(&self, listener: &Listener, info: &Arc<ServerInfo>) -> Arc<Dispatcher> {
         let mut sites: HashMap<usize, Arc<Site>> = HashMap::new();
         let mut blocks = Vec::new();
         for (zone, at) in &listener.zones {

@@ -39,7 +39,7 @@ mod version;
 mod zones;
 
 pub use address::{AddressError, split_host_port};
-pub use chain::{Core, MAX_LOOKUPS, Next, NoNextPlugin, Plugin};
+pub use chain::{Core, Detached, MAX_LOOKUPS, Next, NoNextPlugin, Plugin};
 pub use coredns_corefile as corefile;
 pub use coredns_wire as wire;
 pub use hexdump::Hexdump;
