@@ -17,7 +17,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What a plugin is told when its instance starts.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Start {
     /// The listeners that serve the block.
     pub servers: Vec<Arc<ServerInfo>>,

@@ -21,6 +21,16 @@ pub(super) enum Place {
     One(SocketAddr),
 }
 
+impl Place {
+    /// The port as asked for.
+    pub(super) const fn port(&self) -> u16 {
+        match self {
+            Self::Any(port) => *port,
+            Self::One(address) => address.port(),
+        }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

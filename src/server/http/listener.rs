@@ -108,6 +108,10 @@ impl Listener {
         self.routes.store(Arc::clone(&routes));
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(socket) = waiting {
+            // Whoever asked for any port must be told which one it is.
+            if self.place.port() == 0 {
+                tracing::info!(target: "server", "Listening for HTTP on {}", self.local);
+            }
             self.connections.spawn(Arc::clone(self).accept(socket));
         }
         for endpoint in &routes.0 {
