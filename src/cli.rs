@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
+use coredns_plugin::clock;
 
 use crate::server::Origin;
 
@@ -93,7 +94,9 @@ pub fn parse(arguments: &[String]) -> Result<Options, Refused> {
         bad_flag(text.lines().next().unwrap_or("bad arguments"))
     })?;
     if !flags.surplus.is_empty() {
-        let message = format!("extra command line arguments: [{}]\n", flags.surplus.join(" "));
+        // This one line has date and time before it, as CoreDNS logs it.
+        let now = stamp(u64::from(clock::unix_seconds()));
+        let message = format!("{now} extra command line arguments: [{}]\n", flags.surplus.join(" "));
         return Err(Refused { message, code: 1 });
     }
     let origin = match flags.conf.as_str() {
@@ -110,6 +113,23 @@ pub fn parse(arguments: &[String]) -> Result<Options, Refused> {
         quiet: flags.quiet,
         validate: flags.validate,
     })
+}
+
+/// Date and time in UTC as Go's log prints them, from seconds since 1970.
+fn stamp(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years of a calendar that begins in March have their leap day at the end; 719,468 days lie between its year 0
+    // and 1970, and 146,097 are 400 years.
+    let day = days + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}/{month:02}/{of_month:02} {hour:02}:{minute:02}:{second:02}")
 }
 
 fn bad_flag(text: &str) -> Refused {
@@ -187,12 +207,29 @@ mod tests {
     }
 
     #[test]
+    fn surplus_arguments() {
+        for (line, text) in [("a b", "[a b]"), ("-quiet x -conf y", "[x -conf y]"), ("-- -quiet", "[-quiet]")] {
+            let refused = parsed(line).expect_err(line);
+            assert_eq!(refused.code, 1, "{line}");
+            assert!(refused.message.ends_with(&format!(" extra command line arguments: {text}\n")), "{refused:?}");
+        }
+        for (seconds, text) in [
+            (0, "1970/01/01 00:00:00"),
+            (951_782_399, "2000/02/28 23:59:59"),
+            (951_782_400, "2000/02/29 00:00:00"),
+            (951_868_800, "2000/03/01 00:00:00"),
+            (1_735_689_599, "2024/12/31 23:59:59"),
+            (4_107_542_400, "2100/03/01 00:00:00"),
+        ] {
+            assert_eq!(stamp(seconds), text, "{seconds}");
+        }
+    }
+
+    #[test]
     fn refusals_and_their_codes() {
         for (line, code, text) in [
             ("-nope", 2, "flag provided but not defined: -nope"),
             ("-conf", 2, "flag needs an argument: -conf"),
-            ("a b", 1, "extra command line arguments: [a b]"),
-            ("-quiet x -conf y", 1, "extra command line arguments: [x -conf y]"),
             ("-h", 0, "Usage of coredns-rs:"),
             ("--help", 0, "Usage of coredns-rs:"),
         ] {

@@ -29,7 +29,7 @@ struct Table {
 }
 
 struct Entry {
-    /// When something last came, in milliseconds since the process began.
+    /// When something last came, in microseconds since the process began.
     active: AtomicU64,
     evicted: Notify,
 }
@@ -38,10 +38,10 @@ fn table() -> std::sync::MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn milliseconds() -> u64 {
+fn microseconds() -> u64 {
     static BEGIN: LazyLock<std::time::Instant> = LazyLock::new(clock::now);
     let begin = *BEGIN;
-    clock::now().duration_since(begin).as_millis() as u64
+    clock::now().duration_since(begin).as_micros() as u64
 }
 
 /// A place for one connection; given back when it is dropped.
@@ -54,7 +54,7 @@ impl Ticket {
     /// Something came from the client.
     pub(crate) fn touch(&self) {
         // Relaxed: a hint for choosing the one that is idle for longest.
-        self.entry.active.store(milliseconds(), Ordering::Relaxed);
+        self.entry.active.store(microseconds(), Ordering::Relaxed);
     }
 
     /// Waits until the connection has to make room.
@@ -71,37 +71,47 @@ impl Drop for Ticket {
     }
 }
 
-/// Gives a place to a new connection; at the bound, the one that is idle for longest makes room.
-pub(crate) async fn admit() -> Ticket {
+/// Gives a place to a new connection; at the bound, the one that is idle for longest makes room. `None` where all are
+/// busy: then the new one is closed.
+pub(crate) async fn admit() -> Option<Ticket> {
+    admit_within(*BOUND).await
+}
+
+async fn admit_within(bound: usize) -> Option<Ticket> {
+    if let Some(ticket) = try_admit(bound) {
+        return Some(ticket);
+    }
+    make_room();
     let deadline = tokio::time::Instant::now() + ROOM_TIMEOUT;
     loop {
         let freed = FREED.notified();
-        if let Some(ticket) = try_admit(*BOUND) {
-            return ticket;
+        if let Some(ticket) = try_admit(bound) {
+            return Some(ticket);
         }
-        if tokio::time::timeout_at(deadline, freed).await.is_err() {
-            // All others are busy: they end by their own time-outs, and one more is let in.
-            return insert(&mut table());
-        }
+        tokio::time::timeout_at(deadline, freed).await.ok()?;
     }
 }
 
 fn try_admit(bound: usize) -> Option<Ticket> {
     let mut table = table();
-    if table.entries.len() < bound {
-        return Some(insert(&mut table));
+    (table.entries.len() < bound).then(|| insert(&mut table))
+}
+
+/// Makes the connection that is idle for longest end.
+pub(crate) fn make_room() {
+    let table = table();
+    let idlest = table.entries.iter().min_by_key(|(id, entry)| (entry.active.load(Ordering::Relaxed), **id));
+    if let Some((_, entry)) = idlest {
+        // Moves it to the end of the line, so that the next newcomer does not wait for the same one.
+        entry.active.store(u64::MAX, Ordering::Relaxed);
+        entry.evicted.notify_one();
     }
-    let idlest = table.entries.values().min_by_key(|entry| entry.active.load(Ordering::Relaxed))?;
-    // Moves it to the end of the line, so that the next newcomer does not wait for the same one.
-    idlest.active.store(u64::MAX, Ordering::Relaxed);
-    idlest.evicted.notify_one();
-    None
 }
 
 fn insert(table: &mut Table) -> Ticket {
     let id = table.next;
     table.next += 1;
-    let entry = Arc::new(Entry { active: AtomicU64::new(milliseconds()), evicted: Notify::new() });
+    let entry = Arc::new(Entry { active: AtomicU64::new(microseconds()), evicted: Notify::new() });
     table.entries.insert(id, Arc::clone(&entry));
     core_metrics::CONNECTIONS.inc();
     Ticket { id, entry }

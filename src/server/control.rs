@@ -31,7 +31,7 @@ struct Live {
 }
 
 /// A running server.
-pub struct Server {
+pub(super) struct Server {
     registry: &'static [&'static Descriptor],
     dns_port: String,
     workers: Workers,
@@ -111,6 +111,8 @@ impl Server {
     async fn install(&mut self, instance: Instance, first: bool) -> Result<(), String> {
         let Instance { blocks, listeners, warnings, .. } = instance;
         warnings.iter().for_each(|warning| tracing::warn!(target: "server", "{}", warning.explain()));
+        let workers = listeners.iter().map(sockets_of).max().unwrap_or(0);
+        self.workers.ensure(workers).map_err(|error| format!("starting workers: {error}"))?;
         let mut opened = Opened::default();
         // A port that the kernel chooses must be known before plugins start; others are opened when nothing else
         // can fail, since from then on queries arrive.
@@ -131,7 +133,7 @@ impl Server {
             handover.commit();
         }
         logging::set_debug(next.debug());
-        let old = self.switch(&listeners, &infos, &next, opened).await?;
+        let old = self.switch(&listeners, &infos, &next, opened).await;
         self.facts = Arc::new(Facts { reload: next.reload(), zone_lines: zone_lines(&listeners, &infos) });
         let retired = std::mem::replace(&mut self.running, next);
         self.running.serving().await;
@@ -199,7 +201,7 @@ impl Server {
         infos: &[Arc<ServerInfo>],
         next: &Running,
         mut opened: Opened,
-    ) -> Result<Vec<Arc<Dispatcher>>, String> {
+    ) -> Vec<Arc<Dispatcher>> {
         let mut old = Vec::new();
         let mut served = Vec::new();
         for (listener, info) in listeners.iter().zip(infos) {
@@ -220,10 +222,11 @@ impl Server {
         for (listener, (place, shared, sockets)) in listeners.iter().zip(served) {
             let wanted = sockets_of(listener);
             let pairs = opened.0.remove(&place).unwrap_or_default();
-            self.workers.ensure(wanted).map_err(|error| format!("starting workers: {error}"))?;
             for (offset, pair) in pairs.into_iter().enumerate() {
-                let outcome = self.workers.open(sockets + offset, &shared, pair).await;
-                outcome.map_err(|error| format!("serving {}: {error}", shared.info.label))?;
+                // There is no way back here: queries see the new blocks already. The other sockets go on.
+                if let Err(error) = self.workers.open(sockets + offset, &shared, pair).await {
+                    tracing::error!(target: "server", "Serving {} on socket {}: {error}", shared.info.label, sockets + offset);
+                }
             }
             if wanted < sockets {
                 self.workers.close(&shared, wanted).await;
@@ -232,7 +235,7 @@ impl Server {
         }
         let gone = gone.iter().filter(|old| self.live(&old.place).is_none());
         futures_util::future::join_all(gone.map(|old| self.workers.close(&old.shared, 0))).await;
-        Ok(old)
+        old
     }
 }
 
@@ -334,6 +337,7 @@ impl Running {
 
 /// Sets a configuration up; the first error as one line.
 fn build(registry: &[&Descriptor], corefile: &Corefile, dns_port: &str) -> Result<Instance, String> {
+    corefile.warnings.iter().for_each(|warning| tracing::warn!(target: "server", "{warning}"));
     Instance::build(corefile, registry, dns_port)
         .map_err(|errors| errors.first().map_or_else(|| "no reason was given".to_owned(), ParseError::explain))
 }
@@ -355,8 +359,10 @@ fn zone_lines(listeners: &[Listener], infos: &[Arc<ServerInfo>]) -> Vec<String> 
         let mut zones: Vec<String> = listener.zones.iter().map(|(zone, _)| zone.to_string()).collect();
         zones.sort();
         zones.dedup();
-        for zone in zones {
-            if !follows_preferred_syntax(&zone) {
+        // Each set of sockets that is asked for prints its own, as CoreDNS's servers do.
+        let repeats = listener.sockets.unwrap_or(1);
+        for zone in zones.iter().cycle().take(zones.len() * repeats) {
+            if !follows_preferred_syntax(zone) {
                 lines.push(format!("Warning: Domain \"{zone}\" does not follow RFC1035 preferred syntax"));
             }
             let on = if info.host.is_empty() { String::new() } else { format!(" on {}", info.host) };

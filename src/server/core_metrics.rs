@@ -1,7 +1,6 @@
 //! Metrics of the server itself: limits, losses, panics, its build, its configuration. Off the query path but where a
 //! limit is met, and for queries that it answers itself.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -103,13 +102,6 @@ pub(crate) fn register_all() {
     LazyLock::force(&CONNECTIONS);
     LazyLock::force(&CONNECTIONS_CLOSED);
     LazyLock::force(&MALFORMED);
-}
-
-/// Counts and logs a panic that was caught while serving a query of `server`.
-pub(crate) fn panicked(server: &str, panic: &(dyn Any + Send)) {
-    PANICS.inc();
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(target: "server", "Recovered from panic in server: \"{server}\" {}", text.unwrap_or("(no text)"));
 }
 
 /// Counts a query that the server answered itself, under the zone `dropped`; it took no time worth telling.

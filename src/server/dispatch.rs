@@ -15,7 +15,7 @@ use coredns_plugin::{
 };
 use coredns_wire::{Class, Name, Rcode, RrType};
 
-use super::core_metrics;
+use super::panics;
 
 /// Up to this many zones are compared one by one; beyond, they are looked up by hash.
 const LINEAR_ZONES: usize = 16;
@@ -106,6 +106,9 @@ impl Dispatcher {
         zones.sort_by_key(|zone| std::cmp::Reverse(zone.name.len()));
         let index = (zones.len() > LINEAR_ZONES)
             .then(|| zones.iter().enumerate().map(|(at, zone)| (zone.name.clone(), at)).collect());
+        if debug || stacktrace {
+            panics::keep_stacks();
+        }
         Self { info, zones, index, any_class, debug, stacktrace }
     }
 
@@ -247,14 +250,11 @@ pub(crate) async fn serve(dispatcher: &Dispatcher, query: &mut Query, has_questi
         Route::BadVersion => return Served { by_core: false, ..Served::core(Rcode::BADVERS) },
     };
     let query = &*query;
-    if dispatcher.debug {
-        let answer = Next::start(&site.chain, dispatcher).serve(query).wait().await;
-        return Served { answer, by_core: false };
-    }
     match guarded(dispatcher, site, query).await {
         Ok(answer) => Served { answer, by_core: false },
+        Err(panic) if dispatcher.debug => panics::crash(&dispatcher.info.label, &*panic),
         Err(panic) => {
-            core_metrics::panicked(&dispatcher.info.label, &*panic);
+            panics::caught(&dispatcher.info.label, dispatcher.stacktrace, &*panic);
             Served::core(Rcode::SERVFAIL)
         }
     }

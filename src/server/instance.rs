@@ -10,6 +10,7 @@ use coredns_plugin::{BlockConfig, Descriptor, Plugin, Setup, Zones};
 use coredns_wire::Name;
 
 use super::endpoint::Limits;
+use super::remarks::remarks;
 use super::sockets::Place;
 
 /// A server block, set up.
@@ -87,7 +88,7 @@ impl Instance {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let mut warnings = Vec::new();
+        let mut warnings = remarks(&corefile.blocks, &configs, &listeners);
         let blocks = configs.into_iter().map(|mut config| {
             warnings.append(&mut config.warnings);
             Block { chain: config.plugins.clone().into(), config }

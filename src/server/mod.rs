@@ -6,7 +6,8 @@
 //! | `sockets`, `worker`, `endpoint` | sockets, the threads that own them, a listener as one of them sees it |
 //! | `udp`, `tcp`, `connections` | what comes in, and its bounds |
 //! | `slot`, `dispatch`, `edge` | one query: its place, its block and chain, its reply as bytes |
-//! | `load`, `instance`, `control`, `process` | text to configuration to a running server, and its end |
+//! | `load`, `instance`, `remarks`, `control` | text to configuration to a running server |
+//! | `process`, `signals`, `panics`, `validate` | the process, what ends it, and the check without one |
 //! | `http`, `logging`, `core_metrics` | endpoints, log lines, numbers of the server itself |
 
 mod connections;
@@ -19,13 +20,18 @@ mod http;
 mod instance;
 mod load;
 mod logging;
+mod panics;
 mod process;
+mod remarks;
+mod signals;
 mod slot;
 mod sockets;
 mod syscall;
 mod tcp;
 mod udp;
+mod validate;
 mod worker;
 
 pub use load::Origin;
-pub use process::{run, validate};
+pub use process::run;
+pub use validate::validate;

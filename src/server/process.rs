@@ -1,17 +1,17 @@
 //! The process: from a command line to an exit code.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use coredns_plugin::corefile::{ParseError, fingerprint_input};
 use coredns_plugin::{ReloadSettings, take_fatal};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::control::Server;
-use super::instance::Instance;
-use super::load::{Origin, Text, built_in, check_text, parse_for_comparison, parse_text};
-use super::{core_metrics, logging};
+use super::load::{Origin, Text, built_in, parse_for_comparison, parse_text};
+use super::signals::{Demand, Ending, Signals, quit};
+use super::{core_metrics, logging, panics};
 use crate::cli::Options;
 use crate::registry::REGISTRY;
 use crate::version;
@@ -37,126 +37,123 @@ pub fn run(options: &Options) -> ExitCode {
 
 /// Prints to standard error what kept the server from starting.
 #[expect(clippy::print_stderr, reason = "fatal start errors go to standard error as they are")]
-fn refuse(text: &str) -> ExitCode {
+pub(super) fn refuse(text: &str) -> ExitCode {
     eprintln!("{text}");
     ExitCode::from(1)
 }
 
-#[expect(clippy::print_stdout, reason = "zone lines and version block are no log lines")]
 async fn serve(options: &Options) -> ExitCode {
     core_metrics::register_all();
+    panics::install_hook();
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return refuse(&format!("waiting for signals: {error}")),
     };
-    let (mut server, text) = match start(options).await {
+    let started = tokio::select! {
+        biased;
+        ending = signals.end_of_start() => return ending.code(),
+        started = start(options) => started,
+    };
+    let (mut server, text) = match started {
         Ok(started) => started,
         Err(error) => return refuse(&error),
     };
+    // What was logged at the start stands before the banner.
+    logging::flush();
     if !options.quiet {
-        for line in &server.facts().zone_lines {
-            println!("{line}");
-        }
-        print!("{}", version::block());
+        banner(&server);
     }
     if let Some(pidfile) = &options.pidfile
         && let Err(error) = write_pidfile(pidfile)
     {
         tracing::error!(target: "server", "Could not write pidfile: {error}");
     }
-    if !server.is_listening() {
-        return ExitCode::SUCCESS;
+    // Where every address is excluded there is nothing to wait for.
+    let mut ending = Ending::Drained;
+    if server.is_listening() {
+        ending = Process { options, watch: Watch::of(&text, &options.dns_port), text }
+            .supervise(&mut server, &mut signals)
+            .await;
     }
-    let code =
-        Process { options, watch: Watch::of(&text, &options.dns_port) }.supervise(&mut server, &mut signals).await;
     if let Some(pidfile) = &options.pidfile {
         let _ = std::fs::remove_file(pidfile);
     }
-    let Ok(code) = code else {
-        // A second SIGINT does not wait for anything.
-        return ExitCode::from(2);
-    };
-    if code == 0 {
+    if ending == Ending::Drained {
         tokio::select! {
             () = server.shutdown() => {}
-            () = signals.force_quit() => return ExitCode::from(2),
+            forced = signals.end_of_drain() => ending = forced,
         }
     }
-    ExitCode::from(code)
+    ending.code()
+}
+
+/// Prints what is served, and the version. These are no log lines; that nobody reads them ends nothing.
+fn banner(server: &Server) {
+    let mut text: String = server.facts().zone_lines.iter().flat_map(|line| [line, "\n"]).collect();
+    text.push_str(&version::block());
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 async fn start(options: &Options) -> Result<(Server, Text), String> {
-    let text = options.origin.read()?;
+    let text = read(&options.origin).await?;
     let corefile = parse_text(&text, &options.dns_port).map_err(|error| error.explain())?;
-    for warning in &corefile.warnings {
-        tracing::warn!(target: "server", "{warning}");
-    }
     let server = Server::start(REGISTRY, &corefile, &options.dns_port).await?;
     Ok((server, text))
+}
+
+/// Reads the Corefile away from the thread that waits for signals: a pipe may have nothing to say for long.
+async fn read(origin: &Origin) -> Result<Text, String> {
+    let origin = origin.clone();
+    let reading = tokio::task::spawn_blocking(move || origin.read());
+    reading.await.unwrap_or_else(|error| Err(format!("loading Caddyfile: {error}")))
 }
 
 fn write_pidfile(path: &Path) -> std::io::Result<()> {
     std::fs::write(path, format!("{}\n", std::process::id()))
 }
 
-/// The signals that the process listens to.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    quit: Signal,
-    reload: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            quit: signal(SignalKind::quit())?,
-            reload: signal(SignalKind::user_defined1())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn force_quit(&mut self) {
-        self.interrupt.recv().await;
-        tracing::info!(target: "server", "SIGINT: Force quit");
-    }
-}
-
+/// What the running configuration came from, and what may come after it.
 struct Process<'a> {
     options: &'a Options,
+    /// The text of the running configuration.
+    text: Text,
     watch: Watch,
 }
 
 impl Process<'_> {
-    /// Serves until the end; the exit code, or an error where nothing is to be waited for.
-    async fn supervise(mut self, server: &mut Server, signals: &mut Signals) -> Result<u8, ()> {
+    /// Serves until the end.
+    async fn supervise(mut self, server: &mut Server, signals: &mut Signals) -> Ending {
         self.watch.announce(server);
         loop {
             let period = self.watch.period(server.facts().reload);
-            tokio::select! {
+            let demand = tokio::select! {
                 biased;
-                _ = signals.interrupt.recv() => {
-                    tracing::info!(target: "server", "SIGINT: Shutting down");
-                    return Ok(0);
-                }
-                _ = signals.terminate.recv() => {
-                    tracing::info!(target: "server", "SIGTERM: Shutting down servers then terminating");
-                    return Ok(0);
-                }
-                _ = signals.quit.recv() => {
-                    tracing::info!(target: "server", "SIGQUIT: Quitting process immediately");
-                    std::process::exit(0);
-                }
+                demand = signals.next() => demand,
                 fatal = take_fatal() => {
                     logging::fatal(&fatal.message);
-                    return Ok(1);
+                    return Ending::Failed;
                 }
-                _ = signals.reload.recv() => self.reload_now(server).await,
-                _ = signals.hangup.recv() => {}
-                () = sleep(period) => self.look(server).await,
+                () = sleep(period) => {
+                    self.look(server).await;
+                    continue;
+                }
+            };
+            match demand {
+                Demand::Interrupt => {
+                    tracing::info!(target: "server", "SIGINT: Shutting down");
+                    return Ending::Drained;
+                }
+                Demand::Terminate => {
+                    tracing::info!(target: "server", "SIGTERM: Shutting down servers then terminating");
+                    return Ending::Drained;
+                }
+                Demand::Quit => return quit(),
+                Demand::Reload => self.reload_now(server).await,
+                Demand::Upgrade => {
+                    let reason = "not supported; replace the binary and start it anew, or reload with SIGUSR1";
+                    tracing::error!(target: "server", "SIGUSR2: upgrading: {reason}");
+                }
             }
         }
     }
@@ -164,18 +161,8 @@ impl Process<'_> {
     /// SIGUSR1: reads the Corefile again, changed or not.
     async fn reload_now(&mut self, server: &mut Server) {
         tracing::info!(target: "server", "SIGUSR1: Reloading");
-        if self.options.origin == Origin::Stdin {
-            let reason =
-                "the Corefile came from standard input, which can be read once; start with -conf FILE to reload";
-            tracing::error!(target: "server", "SIGUSR1: {reason}");
-            return;
-        }
-        let outcome = match self.options.origin.read() {
-            Ok(text) => {
-                let outcome = reload(server, &text, &self.options.dns_port).await;
-                self.watch.remember(&text, &self.options.dns_port);
-                outcome
-            }
+        let outcome = match self.read_again().await {
+            Ok(text) => self.reload(server, text).await,
             Err(error) => Err(error),
         };
         match outcome {
@@ -190,7 +177,7 @@ impl Process<'_> {
     /// The watch: reads the Corefile, and reloads where it says something else than last time.
     async fn look(&mut self, server: &mut Server) {
         // A file that is missing for a moment (a ConfigMap being swapped) or for good changes nothing.
-        let Ok(text) = self.options.origin.read() else { return };
+        let Ok(Some(text)) = self.read_again().await else { return };
         let seen = match fingerprint(&text, &self.options.dns_port) {
             Ok(seen) => seen,
             Err(error) => {
@@ -201,15 +188,58 @@ impl Process<'_> {
         if seen == self.watch.seen {
             return;
         }
-        self.watch.seen = seen;
-        core_metrics::reload_version(&self.watch.seen);
-        match reload(server, &text, &self.options.dns_port).await {
+        core_metrics::reload_version(&seen);
+        match self.reload(server, Some(text)).await {
             Ok(()) => self.watch.announce(server),
             Err(error) => {
                 core_metrics::reload_failed();
                 tracing::error!(target: "plugin/reload", "Corefile changed but reload failed: {error}");
             }
         }
+    }
+
+    /// Reads the Corefile once more; `None` where it is gone and the running text still holds.
+    async fn read_again(&self) -> Result<Option<Text>, String> {
+        match &self.options.origin {
+            Origin::Stdin => {
+                return Err("the Corefile came from standard input, which can be read once; start with -conf FILE to \
+                            reload"
+                    .to_owned());
+            }
+            // A pipe has said what it had to say; an empty text would mean the built-in configuration.
+            Origin::File(path) if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) => {
+                return Err(format!("{} is no regular file and can be read once", path.display()));
+            }
+            Origin::Default | Origin::File(_) => {}
+        }
+        match (read(&self.options.origin).await, &self.text) {
+            (Ok(Text::BuiltIn), Text::Read(_)) => Ok(None),
+            (Ok(Text::BuiltIn), Text::BuiltIn) => Err("no Caddyfile loader with which to reload Caddyfile".to_owned()),
+            (Ok(text), _) => Ok(Some(text)),
+            (Err(error), _) => Err(format!("loading updated Caddyfile: {error}")),
+        }
+    }
+
+    /// Puts `text`, or the running text once more, in the place of the running configuration.
+    async fn reload(&mut self, server: &mut Server, text: Option<Text>) -> Result<(), String> {
+        tracing::info!(target: "server", "Reloading");
+        let outcome = match parse_text(text.as_ref().unwrap_or(&self.text), &self.options.dns_port) {
+            Ok(corefile) => server.reload(&corefile).await,
+            Err(error) => Err(error.explain()),
+        };
+        if let Some(text) = text {
+            // A text that failed is not tried again until it changes.
+            self.watch.remember(&text, &self.options.dns_port);
+            if outcome.is_ok() {
+                self.text = text;
+            }
+        }
+        let outcome = outcome.map_err(|error| format!("starting with listener file descriptors: {error}"));
+        match &outcome {
+            Ok(()) => tracing::info!(target: "server", "Reloading complete"),
+            Err(error) => tracing::error!(target: "server", "Restart failed: {error}"),
+        }
+        outcome
     }
 }
 
@@ -218,19 +248,6 @@ async fn sleep(period: Option<Duration>) {
         Some(period) => tokio::time::sleep(period).await,
         None => std::future::pending().await,
     }
-}
-
-async fn reload(server: &mut Server, text: &Text, dns_port: &str) -> Result<(), String> {
-    tracing::info!(target: "server", "Reloading");
-    let outcome = match parse_text(text, dns_port) {
-        Ok(corefile) => server.reload(&corefile).await,
-        Err(error) => Err(error.explain()),
-    };
-    match &outcome {
-        Ok(()) => tracing::info!(target: "server", "Reloading complete"),
-        Err(error) => tracing::error!(target: "server", "Restart failed: {error}"),
-    }
-    outcome
 }
 
 /// What the Corefile said when it was last looked at.
@@ -274,29 +291,4 @@ fn fingerprint(text: &Text, dns_port: &str) -> Result<String, ParseError> {
     let input = fingerprint_input(&parse_for_comparison(source)?);
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA512, &input);
     Ok(digest.as_ref().iter().map(|octet| format!("{octet:02x}")).collect())
-}
-
-/// Checks a configuration without opening anything; prints every error and warning. 0 where it would start.
-#[must_use]
-#[expect(clippy::print_stdout, reason = "the findings are the output")]
-pub fn validate(options: &Options) -> ExitCode {
-    let text = match options.origin.read() {
-        Ok(text) => text,
-        Err(error) => return refuse(&error),
-    };
-    let checked = check_text(&text, &options.dns_port);
-    let mut errors = checked.errors;
-    let mut warnings: Vec<String> = checked.corefile.warnings.iter().map(ToString::to_string).collect();
-    match Instance::build(&checked.corefile, REGISTRY, &options.dns_port) {
-        Ok(instance) => warnings.extend(instance.warnings.iter().map(ParseError::explain)),
-        Err(more) => errors.extend(more),
-    }
-    for warning in &warnings {
-        println!("[WARNING] {warning}");
-    }
-    for error in &errors {
-        println!("[ERROR] {}", error.explain());
-    }
-    println!("{} errors, {} warnings", errors.len(), warnings.len());
-    if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }

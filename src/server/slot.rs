@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use coredns_plugin::Query;
+use coredns_plugin::{Answer, Query};
 
 use super::dispatch::{Dispatcher, serve};
 use super::edge::{self, Written};
+use super::panics;
 
 /// A query, its reply, and nothing that depends on the transport.
 pub(crate) struct Slot {
@@ -34,7 +35,7 @@ pub(crate) async fn answer(handle: Arc<Handle>, mut slot: Box<Slot>) -> Box<Slot
     let Slot { query, reply, prefix, .. } = &mut *slot;
     reply.clear();
     reply.resize(*prefix, 0);
-    let written = edge::write(query, &served.answer, reply);
+    let written = write_guarded(&handle.dispatcher, query, &served.answer, reply);
     finish(reply, *prefix, written);
     if served.by_core
         && let Some(written) = written
@@ -42,6 +43,21 @@ pub(crate) async fn answer(handle: Arc<Handle>, mut slot: Box<Slot>) -> Box<Slot
         super::core_metrics::answered_by_core(query, written.rcode, reply.len() - *prefix);
     }
     slot
+}
+
+/// Writes the reply; one that cannot be written ends this query and nothing else.
+fn write_guarded(dispatcher: &Dispatcher, query: &Query, answer: &Answer, reply: &mut Vec<u8>) -> Option<Written> {
+    let start = reply.len();
+    let writing = std::panic::AssertUnwindSafe(|| edge::write(query, answer, &mut *reply));
+    std::panic::catch_unwind(writing).unwrap_or_else(|panic| {
+        if dispatcher.debug {
+            panics::crash(&dispatcher.info.label, &*panic);
+        }
+        panics::caught(&dispatcher.info.label, dispatcher.stacktrace, &*panic);
+        reply.truncate(start);
+        let writing = std::panic::AssertUnwindSafe(|| edge::write_error(query, coredns_wire::Rcode::SERVFAIL, reply));
+        std::panic::catch_unwind(writing).ok()
+    })
 }
 
 /// Fills in the length prefix; a reply that was not written leaves nothing.

@@ -48,8 +48,8 @@ pub(crate) struct Connection<S> {
     input: Vec<u8>,
     output: VecDeque<u8>,
     serving: FuturesUnordered<Serving>,
+    #[expect(clippy::vec_box, reason = "the boxes themselves are what is reused")]
     free: Vec<Box<Slot>>,
-    answered: u32,
     /// Queries taken, against the bound of queries a connection.
     taken: u32,
     /// The client has said that no more queries come.
@@ -88,7 +88,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             output: VecDeque::new(),
             serving: FuturesUnordered::new(),
             free: Vec::new(),
-            answered: 0,
             taken: 0,
             ended: false,
             drained: false,
@@ -108,9 +107,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     async fn serve(&mut self) -> End {
         let mut query_deadline = Instant::now() + self.endpoint.limits().read;
-        let mut write_deadline = None;
+        let mut unsent = Unsent::default();
         loop {
-            self.take_queries();
+            if self.take_queries() {
+                query_deadline = Instant::now() + self.endpoint.limits().idle;
+            }
             if self.endpoint.is_stopping() && !self.drained && self.read_last() {
                 continue;
             }
@@ -118,14 +119,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if exhausted && self.serving.is_empty() && self.output.is_empty() {
                 return if self.ended { End::Client } else { End::Server("finished") };
             }
-            if self.output.is_empty() {
-                write_deadline = None;
-            } else {
-                write_deadline.get_or_insert_with(|| Instant::now() + self.endpoint.limits().write);
-            }
+            let write_deadline = unsent.deadline(self.output.len(), self.endpoint.limits().write);
             let idle = self.serving.is_empty() && self.output.is_empty();
             let may_read = !exhausted && self.serving.len() < IN_FLIGHT_MAX && self.output.len() <= UNSENT_MAX;
-            let before = self.answered;
             tokio::select! {
                 biased;
                 Some(slot) = self.serving.next(), if !self.serving.is_empty() => {
@@ -133,10 +129,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.answer(slot);
                 }
                 written = write_some(&mut self.writer, &mut self.output), if !self.output.is_empty() => {
-                    if written.is_err() {
-                        return End::Client;
-                    }
-                    write_deadline = None;
+                    let Ok(written) = written else { return End::Client };
+                    unsent.written(written);
                 }
                 read = read_some(&mut self.reader, &mut self.input), if may_read => match read {
                     Ok(0) => self.ended = true,
@@ -147,10 +141,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     return End::Server(if self.taken == 0 { "read_timeout" } else { "idle_timeout" });
                 }
                 () = sleep_until(write_deadline), if write_deadline.is_some() => return End::Server("write_timeout"),
-                () = self.ticket.evicted(), if idle => return End::Server("connection_limit"),
+                // Whoever waits for something of ours stays; whoever does not read what is there does not.
+                () = self.ticket.evicted(), if self.serving.is_empty() => return End::Server("connection_limit"),
                 () = self.endpoint.stopped(), if !exhausted => {}
             }
-            if self.answered != before || !(self.serving.is_empty() && self.output.is_empty()) {
+            if !(idle && self.serving.is_empty() && self.output.is_empty()) {
                 query_deadline = Instant::now() + self.endpoint.limits().idle;
             }
         }
@@ -167,8 +162,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         !self.drained
     }
 
-    /// Serves the whole messages that have been read, as far as the bounds allow.
-    fn take_queries(&mut self) {
+    /// Serves the whole messages that have been read, as far as the bounds allow; tells whether there were any.
+    fn take_queries(&mut self) -> bool {
         let mut at = 0;
         while self.serving.len() < IN_FLIGHT_MAX && self.output.len() <= UNSENT_MAX && !self.reached_bound() {
             let Some(&[high, low]) = self.input.get(at..at + 2).and_then(<[u8]>::first_chunk) else { break };
@@ -184,6 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         } else {
             self.input.drain(..at);
         }
+        at > 0
     }
 
     fn take_query(&mut self, start: usize, end: usize) {
@@ -232,11 +228,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn answer(&mut self, slot: Box<Slot>) {
-        self.answered = self.answered.wrapping_add(1);
         self.output.extend(&slot.reply);
         if self.free.is_empty() {
             self.free.push(slot);
         }
+    }
+}
+
+/// The octets that wait for the client, and until when it has to take them.
+#[derive(Default)]
+struct Unsent {
+    /// What was waiting when the time was set and still is.
+    octets: usize,
+    until: Option<Instant>,
+}
+
+impl Unsent {
+    /// When those of `waiting` octets that wait for longest must have left; a client that takes one octet at a time
+    /// gets no more time for it.
+    fn deadline(&mut self, waiting: usize, limit: Duration) -> Option<Instant> {
+        if waiting == 0 {
+            *self = Self::default();
+        } else if self.octets == 0 {
+            *self = Self { octets: waiting, until: Some(Instant::now() + limit) };
+        }
+        self.until
+    }
+
+    fn written(&mut self, octets: usize) {
+        self.octets = self.octets.saturating_sub(octets);
     }
 }
 
@@ -256,7 +276,7 @@ async fn read_some(stream: &mut (impl AsyncRead + Unpin), input: &mut Vec<u8>) -
 }
 
 /// Writes what the client takes.
-async fn write_some(stream: &mut (impl AsyncWrite + Unpin), output: &mut VecDeque<u8>) -> io::Result<()> {
+async fn write_some(stream: &mut (impl AsyncWrite + Unpin), output: &mut VecDeque<u8>) -> io::Result<usize> {
     let (front, _) = output.as_slices();
     let written = stream.write(front).await?;
     if written == 0 {
@@ -266,7 +286,7 @@ async fn write_some(stream: &mut (impl AsyncWrite + Unpin), output: &mut VecDequ
     if output.is_empty() && output.capacity() > KEPT_BUFFER {
         *output = VecDeque::new();
     }
-    Ok(())
+    Ok(written)
 }
 
 /// Accepts connections until the endpoint is stopped, those that wait in the queue by then included.
@@ -280,6 +300,7 @@ pub(crate) async fn accept(endpoint: Rc<Endpoint>, listener: tokio::net::TcpList
         };
         match accepted {
             Ok((stream, peer)) => admit(&endpoint, &tasks, stream, peer).await,
+            Err(_) if endpoint.is_stopping() => break,
             Err(error) => back_off(&error).await,
         }
     }
@@ -293,6 +314,7 @@ async fn back_off(error: &io::Error) {
     core_metrics::ACCEPT_ERRORS.inc();
     let at_once = matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted);
     if !at_once {
+        super::connections::make_room();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -307,7 +329,10 @@ async fn admit(
     // Small replies leave at once; keep-alive finds clients that vanished.
     let _ = stream.set_nodelay(true);
     let _ = socket2::SockRef::from(&stream).set_keepalive(true);
-    let ticket = super::connections::admit().await;
+    let Some(ticket) = super::connections::admit().await else {
+        core_metrics::closed("no_room");
+        return;
+    };
     let addresses = (plain(peer), plain(local));
     let connection = Connection::new(Rc::clone(endpoint), stream, addresses, Transport::Tcp, ticket);
     tasks.spawn_local(connection.run());

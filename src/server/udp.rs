@@ -31,6 +31,8 @@ use super::syscall::{BATCH, Departure, Local, Receiver, Sender};
 pub(crate) const PENDING_MAX: usize = 10_000;
 /// How long queries in flight are waited for when a socket is closed.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Batches that are still received when a socket is closed: as many small datagrams as its buffer can hold.
+const DRAIN_BATCHES: usize = 256;
 /// Slots kept for reuse.
 const FREE_MAX: usize = 2 * BATCH;
 
@@ -52,6 +54,7 @@ pub(crate) struct UdpServer {
     sender: Sender,
     servings: Vec<Serving>,
     pending: FuturesUnordered<Serving>,
+    #[expect(clippy::vec_box, reason = "the boxes themselves are what is reused")]
     free: Vec<Box<Slot>>,
     done: Vec<Flight>,
 }
@@ -84,15 +87,27 @@ impl UdpServer {
     /// Serves until the endpoint is stopped; then answers what has arrived, and what is under way.
     pub(crate) async fn run(mut self) {
         loop {
+            let mut full = false;
             tokio::select! {
                 biased;
                 flight = self.pending.next(), if !self.pending.is_empty() => self.landed(flight),
-                ready = self.socket.readable() => if ready.is_ok() { self.receive(); },
+                ready = self.socket.readable() => full = ready.is_ok() && self.receive(),
                 () = self.endpoint.stopped() => break,
             }
             self.send().await;
+            if full {
+                // More is there: connections, timers and commands of this worker get their turn all the same.
+                tokio::task::yield_now().await;
+                if self.endpoint.is_stopping() {
+                    break;
+                }
+            }
         }
-        while self.receive() {
+        // What has arrived by now is less than the socket's buffer holds; what comes later is not waited for.
+        for _ in 0..DRAIN_BATCHES {
+            if !self.receive() {
+                break;
+            }
             self.send().await;
         }
         self.send().await;
@@ -157,7 +172,7 @@ impl UdpServer {
         });
         match request {
             Ok(request) => {
-                let to = local.map_or(self.bound.ip(), |local| local.address);
+                let to = local.map_or_else(|| self.bound.ip(), |local| local.address);
                 let to = std::net::SocketAddr::new(to, self.bound.port());
                 slot.has_question = slot.query.receive(datagram.octets, request, peer, to, now);
                 self.serve(Flight { slot, peer, local }, index);

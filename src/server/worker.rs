@@ -15,11 +15,14 @@ use tokio::task::LocalSet;
 
 use super::endpoint::{Endpoint, Shared};
 use super::sockets::Pair;
-use super::tcp;
 use super::udp::UdpServer;
+use super::{panics, tcp};
 
 /// Stack of a worker, in octets: chains run on it, plugin within plugin.
 const STACK: usize = 4 << 20;
+
+/// The most workers that the environment can ask for.
+const WORKERS_MAX: usize = 1024;
 
 enum Command {
     /// Serve a listener on these sockets.
@@ -43,8 +46,11 @@ pub(crate) struct Workers {
 }
 
 /// One worker for each CPU that the process may use: affinity and cgroup quota count.
+/// `GOMAXPROCS` overrides them, as manifests for CoreDNS set it.
 pub(crate) fn usable_cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    let asked = std::env::var("GOMAXPROCS").ok().and_then(|text| text.parse().ok());
+    let asked = asked.filter(|count| (1..=WORKERS_MAX).contains(count));
+    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
 impl Workers {
@@ -117,6 +123,7 @@ fn start(index: usize) -> io::Result<Worker> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let thread = std::thread::Builder::new().name(format!("dns-{index}")).stack_size(STACK).spawn(move || {
         enter_worker(index);
+        panics::enter_worker();
         LocalSet::new().block_on(&runtime, work(queue));
     })?;
     Ok(Worker { commands, thread })
@@ -157,7 +164,9 @@ fn open(shared: Arc<Shared>, udp: UdpSocket, tcp: TcpListener) -> io::Result<Ser
     let endpoint = Endpoint::new(shared);
     let udp = UdpServer::new(Rc::clone(&endpoint), tokio::net::UdpSocket::from_std(udp)?)?;
     let tcp = tokio::net::TcpListener::from_std(tcp)?;
-    let tasks =
-        vec![tokio::task::spawn_local(udp.run()), tokio::task::spawn_local(tcp::accept(Rc::clone(&endpoint), tcp))];
+    let tasks = vec![
+        tokio::task::spawn_local(panics::watched("UDP", udp.run())),
+        tokio::task::spawn_local(panics::watched("TCP", tcp::accept(Rc::clone(&endpoint), tcp))),
+    ];
     Ok(Served { endpoint, tasks })
 }

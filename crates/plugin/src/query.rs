@@ -126,6 +126,14 @@ impl Query {
         self.message.extend_from_slice(message);
         self.header = request.header;
         self.question_end = request.question_end;
+        if let Some((name, ..)) = &request.question {
+            // A question that breaks off behind its name has type and class 0; a reply has to say so.
+            let whole = HEADER_LEN + name.len() + 4;
+            if self.question_end < whole {
+                self.message.resize(whole, 0);
+                self.question_end = whole;
+            }
+        }
         self.edns = request.edns;
         self.options = request.options;
         *self.udp_size.get_mut() = request.edns.map_or(0, |edns| edns.udp_size);

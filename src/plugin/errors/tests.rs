@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coredns_plugin::wire::Rcode;
 use coredns_plugin::{Answer, BlockConfig, Failure, Reply};
-use coredns_testkit::{Harness, LogCapture, Scripted, query, set_up, start_parts, stop_parts};
+use coredns_testkit::{Harness, LogCapture, Scripted, query, set_up, set_up_examples, start_parts, stop_parts};
 
 use super::DESCRIPTOR;
 
@@ -192,4 +192,11 @@ fn stacktrace_is_a_property_of_the_block() {
     for (stanza, expected) in [("errors", false), ("errors {\nstacktrace\n}", true)] {
         assert_eq!(set_up(&[&DESCRIPTOR], stanza).expect("valid").stacktrace, expected);
     }
+}
+
+#[test]
+fn the_examples_are_accepted() {
+    let blocks = set_up_examples(&[&DESCRIPTOR], &["errors"], include_str!("README.md"));
+    assert_eq!(blocks.len(), 2);
+    assert!(blocks.iter().all(|block| block.warnings.is_empty() && block.plugins.len() == 1));
 }

@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use coredns_plugin::wire::Rcode;
 use coredns_plugin::{Answer, BlockConfig, Reply, metrics};
-use coredns_testkit::{Harness, LogCapture, Scripted, query, same_records, set_up, start_parts, stop_parts};
+use coredns_testkit::{
+    Harness, LogCapture, Scripted, query, same_records, set_up, set_up_examples, start_parts, stop_parts,
+};
 
 use super::DESCRIPTOR;
 
@@ -131,10 +133,10 @@ fn lines_that_cannot_be_meant_are_warned_about() {
         assert_eq!(config.warnings.len(), warnings, "{line}: {:?}", config.warnings);
     }
     let config = set_up(&[&DESCRIPTOR], "hosts {\nreloud 5s\n}").expect("valid");
+    let warning = &config.warnings[0];
     assert_eq!(
-        config.warnings[0].to_string(),
-        "plugin/hosts: Testfile:4 - Error during parsing: 'reloud' is neither an option of hosts nor an address: the \
-         line has no effect"
+        (warning.line(), warning.message()),
+        (4, "'reloud' is neither an option of hosts nor an address: the line has no effect")
     );
 }
 
@@ -160,4 +162,11 @@ fn the_class_is_not_looked_at_and_records_are_of_class_in() {
     let Answer::Reply(reply) = harness(&config).ask_now(&query("A A CH")) else { panic!("no reply") };
     assert!(reply.authoritative);
     assert_eq!(same_records(&reply.answer, &["a. 3600 IN A 192.0.2.1"], true, true), Ok(()));
+}
+
+#[test]
+fn the_examples_are_accepted() {
+    let blocks = set_up_examples(&[&DESCRIPTOR], &["hosts"], include_str!("README.md"));
+    assert_eq!(blocks.len(), 3);
+    assert!(blocks.iter().all(|block| block.warnings.is_empty() && block.plugins.len() == 1));
 }

@@ -80,7 +80,7 @@ impl Kubernetes {
     }
 
     /// Waits until the first state is there, at most `startup_timeout`.
-    async fn wait_for_source(&self) {
+    pub(super) async fn wait_for_source(&self) {
         let timeout = self.options().startup_timeout;
         if timeout.is_zero() {
             return;

@@ -39,6 +39,9 @@ mod soa;
 pub mod source;
 mod transfer;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;

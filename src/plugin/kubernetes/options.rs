@@ -249,8 +249,6 @@ impl Options {
     }
 
     /// What is watched for these options.
-    ///
-    /// Imports are objects like Services and go by `labels`; CoreDNS applies `namespace_labels` to them.
     #[must_use]
     pub fn selection(&self) -> Selection {
         Selection {

@@ -132,20 +132,20 @@ pub fn parse<'n>(name: &'n Name, zone_at: usize, grammar: Grammar) -> Result<Par
     }
     let split = Split { front, starts: starts.get(..count).unwrap_or(&[]) };
     let mut parsed = Parsed::default();
-    let Some(kind) = split.from_right(0) else { return Ok(parsed) };
+    let Some(kind) = split.label(0) else { return Ok(parsed) };
     let kind = match kind {
         label if fold::eq(label, b"svc") => Kind::Svc,
         label if fold::eq(label, b"pod") => Kind::Pod,
         _ => return Err(InvalidName),
     };
-    let Some(namespace) = split.from_right(1) else { return Ok(parsed) };
+    let Some(namespace) = split.label(1) else { return Ok(parsed) };
     parsed.kind = Some(kind);
     parsed.namespace = namespace;
     parsed.namespace_label = split.octets(1, 1);
-    let Some(service) = split.from_right(2) else { return Ok(parsed) };
+    let Some(service) = split.label(2) else { return Ok(parsed) };
     parsed.service = service;
     parsed.key = split.octets(2, 1);
-    match (split.from_right(4), split.from_right(3)) {
+    match (split.label(4), split.label(3)) {
         (_, None) => {}
         (None, Some(endpoint)) => parsed.endpoint = endpoint,
         (Some(left), Some(right)) if count == 5 => {
@@ -184,7 +184,7 @@ impl<'n> Split<'n, '_> {
     }
 
     /// A label, counted from 0 at the zone.
-    fn from_right(&self, index: usize) -> Option<&'n [u8]> {
+    fn label(&self, index: usize) -> Option<&'n [u8]> {
         let start = self.start(index)?;
         let len = usize::from(*self.front.get(start)?);
         self.front.get(start + 1..start + 1 + len)

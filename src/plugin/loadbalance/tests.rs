@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use coredns_plugin::wire::{Rcode, Record, parse_record};
 use coredns_plugin::{Answer, BlockConfig, Reply};
-use coredns_testkit::{Harness, LogCapture, Scripted, query, set_up, start_parts, stop_parts};
+use coredns_testkit::{Harness, LogCapture, Scripted, query, set_up, set_up_examples, start_parts, stop_parts};
 
 use super::DESCRIPTOR;
 
@@ -181,4 +181,11 @@ fn error_texts() {
         let found = set_up(&[&DESCRIPTOR], stanza).map(|_| ()).map_err(|error| error.to_string());
         assert_eq!(found, Err(error), "{stanza}");
     }
+}
+
+#[test]
+fn the_examples_are_accepted() {
+    let blocks = set_up_examples(&[&DESCRIPTOR], &["loadbalance"], include_str!("README.md"));
+    assert_eq!(blocks.len(), 3);
+    assert!(blocks.iter().all(|block| block.warnings.is_empty() && block.plugins.len() == 1));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use coredns_plugin::wire::{Rcode, parse_record};
 use coredns_plugin::{Answer, BlockConfig, Metadata, Query, Reply, Transport};
-use coredns_testkit::{Ask, Harness, LogCapture, Scripted, query, set_up};
+use coredns_testkit::{Ask, Harness, LogCapture, Scripted, query, set_up, set_up_examples};
 
 use super::DESCRIPTOR;
 
@@ -186,4 +186,11 @@ fn error_texts() {
         let found = set_up(&[&DESCRIPTOR], stanza).map(|_| ()).map_err(|error| error.to_string());
         assert_eq!(found, Err(format!("plugin/log: Testfile:4 - Error during parsing: {error}")), "{stanza}");
     }
+}
+
+#[test]
+fn the_examples_are_accepted() {
+    let blocks = set_up_examples(&[&DESCRIPTOR], &["log"], include_str!("README.md"));
+    assert_eq!(blocks.len(), 3);
+    assert!(blocks.iter().all(|block| block.warnings.is_empty() && block.plugins.len() == 1));
 }

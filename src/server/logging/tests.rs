@@ -17,6 +17,8 @@ use super::{DEBUG, DROPPED, Guard, start};
 #[derive(Clone, Default)]
 struct Memory {
     octets: Arc<Mutex<Vec<u8>>>,
+    /// Is told of each write.
+    written: Option<SyncSender<()>>,
     gate: Option<Arc<Mutex<Receiver<()>>>>,
 }
 
@@ -38,6 +40,9 @@ impl io::Write for Memory {
             let _ = gate.lock().unwrap_or_else(PoisonError::into_inner).recv();
         }
         self.octets.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(octets);
+        if let Some(written) = &self.written {
+            let _ = written.try_send(());
+        }
         Ok(octets.len())
     }
 
@@ -124,6 +129,25 @@ fn repeated_complaints_are_counted() {
     assert_eq!((count("[INFO] plugin/x: information"), count("[WARNING] plugin/x: other")), (500, 1));
     let more = text.lines().filter_map(|line| line.strip_prefix("[WARNING] plugin/x: same (")?.split(' ').next());
     assert_eq!(same + more.map(|number| number.parse::<usize>().expect("a number")).sum::<usize>(), 500);
+}
+
+#[test]
+fn what_was_held_back_is_told_although_nothing_follows() {
+    let (written, writes) = sync_channel(64);
+    let memory = Memory { written: Some(written), ..Memory::default() };
+    let (layer, guard) = start(memory.clone());
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+        // So many that one period has more than it may, however slowly they come.
+        for _ in 0..1000 {
+            tracing::error!(target: "plugin/x", "same");
+        }
+    });
+    let report = " more of these within a second)\n";
+    while !memory.text().ends_with(report) {
+        writes.recv_timeout(PERIOD * 10).expect("a report after the period");
+    }
+    drop(guard);
+    assert!(memory.text().ends_with(report));
 }
 
 #[test]

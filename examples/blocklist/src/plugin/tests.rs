@@ -2,7 +2,7 @@ use coredns_plugin::metrics::registry;
 use coredns_plugin::wire::Rcode;
 use coredns_plugin::{Answer, Reply};
 use coredns_testkit::process::Scratch;
-use coredns_testkit::{Harness, Scripted, query, same_records, set_up};
+use coredns_testkit::{Harness, Scripted, query, same_records, set_up, set_up_examples};
 
 use super::{DESCRIPTOR, NAME};
 
@@ -113,6 +113,12 @@ fn mistakes_are_explained() {
 fn an_empty_list_is_remarked_on() {
     let block = set_up(&[&DESCRIPTOR], "blocklist").expect("legal");
     let warnings: Vec<String> = block.warnings.iter().map(ToString::to_string).collect();
-    let text = "plugin/blocklist: Testfile:3 - Error during parsing: the list is empty, so nothing is blocked";
+    let text = "plugin/blocklist: the list is empty, so nothing is blocked";
     assert_eq!(warnings, [text]);
+}
+
+#[test]
+fn examples_of_the_readme() {
+    let blocks = set_up_examples(&[&DESCRIPTOR], &["blocklist", "whoami"], include_str!("../../README.md"));
+    assert_eq!(blocks.iter().map(|block| block.plugins.len()).collect::<Vec<_>>(), [1]);
 }

@@ -117,8 +117,9 @@ impl Kubernetes {
                 break;
             }
             reply.answer.push(Record::pointing(owner, self.options.ttl, RrType::CNAME, &target));
-            let Some(zone_at) = target.offset_of(&ask.zone.name) else {
-                return self.look_up(query, ask, next, reply, target);
+            let zone_at = match self.zone_of(&target) {
+                Some((zone, zone_at)) if zone.name == ask.zone.name => zone_at,
+                _ => return self.look_up(query, ask, next, reply, target),
             };
             // Another name decides too, so the reply holds until anything changes.
             let stamp = ask.wants_stamp.then(|| self.index.zone_stamp());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use coredns_plugin::Stamp;
 use coredns_plugin::wire::fold;
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 
 use super::super::metrics;
 use super::super::object::{EndpointSlice, Pod, Relevance, Service};
@@ -156,11 +156,15 @@ impl<'i> Edits<'i> {
                 publish_entry(table, hash, entry);
             }
         }
+        let mut changed = HashSet::default();
         for (name, present) in self.namespaces {
             let Some(label) = namespace_label(&name) else { continue };
             publish_namespace(index, &label, &name, present);
-            stamp_namespace(index, &label, &mut self.stamps);
-            namespaces.push(label);
+            changed.insert(Key::from_iter(label.iter().map(u8::to_ascii_lowercase)));
+        }
+        if !changed.is_empty() {
+            stamp_namespaces(index, &changed, &mut self.stamps);
+            namespaces.extend(changed);
         }
         self.stamps.extend(namespaces.iter().map(|label| index.hash(label)));
         self.stamps.push(index.zone_hash());
@@ -214,7 +218,7 @@ fn publish_entry(table: &Shards<Keyed>, hash: u64, entry: Entry) {
     table.edit(table.shard_of(hash), |rows| {
         rows.retain(|row| row.hash != hash || !fold::eq(row.entry.key(), entry.key()));
         if !entry.is_empty() {
-            insert(rows, Keyed { hash, entry: Arc::new(entry) });
+            insert(rows, Keyed { hash, entry: Arc::new(entry.prepared()) });
         }
     });
 }
@@ -229,11 +233,12 @@ fn publish_namespace(index: &Index, label: &[u8], name: &str, present: bool) {
     });
 }
 
-/// A namespace came or went: so did everything in it.
-fn stamp_namespace(index: &Index, label: &[u8], stamps: &mut Vec<u64>) {
+/// Namespaces came or went, and so did everything in them.
+fn stamp_namespaces(index: &Index, labels: &HashSet<Key>, stamps: &mut Vec<u64>) {
     for table in [&index.services, &index.imports] {
         table.for_each(|row| {
-            if namespace_part(row.entry.key()).is_some_and(|namespace| fold::eq(&namespace, label)) {
+            // Keys of entries are in lower case.
+            if namespace_part(row.entry.key()).is_some_and(|namespace| labels.contains(&namespace)) {
                 stamps.push(row.hash);
                 let own = row.entry.cluster_ips().iter();
                 let ready = row.entry.slices().iter().flat_map(|slice| &slice.endpoints).map(|one| &one.address);

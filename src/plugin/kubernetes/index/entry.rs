@@ -67,35 +67,34 @@ impl Entry {
         }
     }
 
-    /// The same name with another object.
+    /// The same name with another object; to be [`prepared`](Self::prepared).
     #[must_use]
-    pub fn with_origin(&self, origin: Origin) -> Self {
-        Self { origin, ..self.clone() }.prepared()
+    pub(super) fn with_origin(&self, origin: Origin) -> Self {
+        Self { key: self.key.clone(), origin, slices: self.slices.clone(), ..Self::new(Key::new()) }
     }
 
-    /// The same name with other slices.
+    /// The same name with other slices; to be [`prepared`](Self::prepared).
     #[must_use]
-    pub fn with_slices(&self, slices: Vec<Arc<EndpointSlice>>) -> Self {
-        Self { slices: slices.into_boxed_slice(), ..self.clone() }.prepared()
+    pub(super) fn with_slices(&self, slices: Vec<Arc<EndpointSlice>>) -> Self {
+        let (key, origin) = (self.key.clone(), self.origin.clone());
+        Self { key, origin, slices: slices.into_boxed_slice(), ..Self::new(Key::new()) }
     }
 
-    fn prepared(mut self) -> Self {
+    /// The entry with what queries want of its objects.
+    #[must_use]
+    pub(super) fn prepared(mut self) -> Self {
         self.alias = match &self.origin {
             Origin::Service(service) if service.kind == ServiceKind::ExternalName => alias(&service.external_name),
             _ => None,
         };
         let mut seen = Seen::default();
-        let mut addresses: Vec<IpAddr> = Vec::new();
-        let mut add = |address: &Address| {
-            if let Some(ip) = address.ip().filter(|ip| addresses.len() < PREPARED_MAX && seen.insert(*ip)) {
-                addresses.push(ip);
-            }
-        };
-        if self.is_headless() {
-            self.slices.iter().flat_map(|slice| &slice.endpoints).for_each(|endpoint| add(&endpoint.address));
+        let unique = |address: &Address| address.ip().filter(|ip| seen.insert(*ip));
+        let addresses: Vec<IpAddr> = if self.is_headless() {
+            let endpoints = self.slices.iter().flat_map(|slice| &slice.endpoints).map(|endpoint| &endpoint.address);
+            endpoints.filter_map(unique).take(PREPARED_MAX).collect()
         } else {
-            self.cluster_ips().iter().for_each(add);
-        }
+            self.cluster_ips().iter().filter_map(unique).take(PREPARED_MAX).collect()
+        };
         let count = |v4: bool| addresses.iter().filter(|ip| ip.is_ipv4() == v4).count();
         self.v4 = SmallVec::with_capacity(count(true));
         self.v6 = SmallVec::with_capacity(count(false));
@@ -205,7 +204,10 @@ impl Entry {
 fn alias(text: &str) -> Option<Box<Name>> {
     let is_host = text.bytes().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.'));
     let is_address = text.trim_end_matches('.').parse::<IpAddr>().is_ok();
-    if text.is_empty() || !is_host || is_address { None } else { text.parse().ok().map(Box::new) }
+    if !is_host || is_address {
+        return None;
+    }
+    text.parse().ok().filter(|name: &Name| !name.is_root()).map(Box::new)
 }
 
 /// The target that an address of the type FQDN stands for.

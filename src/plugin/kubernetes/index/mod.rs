@@ -345,4 +345,4 @@ impl Found {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

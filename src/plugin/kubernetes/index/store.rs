@@ -252,7 +252,8 @@ fn problem_of(held: &Held) -> Option<&'static str> {
             if service_key(&service.name, &service.namespace).is_none() {
                 return Some(NO_LABEL);
             }
-            let entry = super::Entry::new(super::Key::new()).with_origin(Origin::Service(Arc::clone(service)));
+            let entry =
+                super::Entry::new(super::Key::new()).with_origin(Origin::Service(Arc::clone(service))).prepared();
             (entry.is_external() && entry.alias().is_none())
                 .then_some("its externalName is no host name, so it has no records; use a domain name")
         }

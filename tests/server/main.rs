@@ -1,0 +1,16 @@
+//! Whole servers: a Corefile goes in, the binary runs, real sockets are asked.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod dispatch;
+mod intake;
+mod reload;
+mod reload_watch;
+mod shutdown;
+mod startup;
+mod support;
+mod tcp;
+mod tcp_limits;
+mod udp;
+mod validate;
+mod writing;
