@@ -117,7 +117,8 @@ fn documents() -> Vec<String> {
         let entries = fs::read_dir(path(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
         entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect()
     };
-    documents.extend(children("docs").into_iter().filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")));
+    documents
+        .extend(children("docs").into_iter().filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")));
     documents.extend(children("src/plugin").into_iter().map(|name| format!("src/plugin/{name}/README.md")));
     documents.retain(|name| path(name).is_file());
     documents.sort();
@@ -126,7 +127,8 @@ fn documents() -> Vec<String> {
 
 /// An example as a whole Corefile: directives without a server block get one for the root zone.
 fn whole(example: &str) -> String {
-    let mut words = example.lines().map(|line| line.split('#').next().unwrap_or_default()).flat_map(str::split_whitespace);
+    let mut words =
+        example.lines().map(|line| line.split('#').next().unwrap_or_default()).flat_map(str::split_whitespace);
     let is_directive = words.next().is_some_and(|word| DIRECTIVES.contains(&word));
     if is_directive { format!(". {{\n{example}}}\n") } else { example.to_owned() }
 }

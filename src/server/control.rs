@@ -31,7 +31,7 @@ struct Live {
 }
 
 /// A running server.
-pub struct Server {
+pub(crate) struct Server {
     registry: &'static [&'static Descriptor],
     dns_port: String,
     workers: Workers,
