@@ -85,7 +85,9 @@ fn queries_under_way_end_in_the_configuration_they_began_in() {
     let client = server.client("example.org.");
     let socket = socket(client.server);
     let mut stream = client.connect();
-    (0..20).for_each(|id| drop(socket.send(&query(NAME, id)).expect("sent")));
+    for id in 0..20 {
+        socket.send(&query(NAME, id)).expect("sent");
+    }
     write_frame(&mut stream, &query(NAME, 20));
     // A message that is rejected is answered at once: those before it have been taken.
     let fence = [0, 99, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0];

@@ -31,13 +31,18 @@ pub(crate) fn scratch() -> Scratch {
     scratch
 }
 
+/// Starts a server by a shell script, in which `$BINARY` is the binary and `$@` its usual arguments.
+pub(crate) fn serve_with_script(script: &str, corefile: &str) -> Running {
+    let scratch = scratch();
+    let path = scratch.write("script", format!("#!/bin/sh\nBINARY={BINARY}\n{script}\n"));
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).expect("the script is ours");
+    Running::start_in(&path.display().to_string(), scratch, corefile, &[])
+}
+
 /// Starts a server whose process may open so many descriptors.
 pub(crate) fn serve_with_descriptors(corefile: &str, descriptors: u32) -> Running {
-    let scratch = scratch();
-    let script = scratch.write("limited", format!("#!/bin/sh\nulimit -n {descriptors}\nexec {BINARY} \"$@\"\n"));
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&script, mode).expect("the script is ours");
-    Running::start_in(&script.display().to_string(), scratch, corefile, &[])
+    serve_with_script(&format!("ulimit -n {descriptors}\nexec $BINARY \"$@\""), corefile)
 }
 
 /// A block that answers `names` with `address`.

@@ -130,6 +130,28 @@ fn clients_that_never_read_are_closed_and_cost_little() {
 }
 
 #[test]
+fn clients_that_take_an_octet_at_a_time_are_closed() {
+    let lines: String = (0..200).map(|index| format!("        192.0.2.{} big.example.org\n", index + 1)).collect();
+    let server = serve(&format!("example.org:0 {{\n{SHORT}    hosts empty {{\n{lines}    }}\n}}\n"));
+    let mut stream = server.client("example.org.").connect();
+    stream.set_nonblocking(true).expect("a socket option");
+    let flood: Vec<u8> = (0..100).flat_map(|id| frame(&query("big.example.org A", id))).collect();
+    let (start, mut sent) = (clock::now(), 0);
+    loop {
+        assert!(since(start) < DEADLINE, "the connection is still open");
+        match stream.write(&flood[sent % flood.len()..]) {
+            Ok(len) => sent += len,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                // All buffers are full: the client takes a little now and then.
+                let _ = stream.read(&mut [0; 1]);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(_) => break,
+        }
+    }
+}
+
+#[test]
 fn promised_octets_take_no_memory() {
     let server = serve(".:0 {\n    whoami\n}\n");
     let client = server.client(".");
