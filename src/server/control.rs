@@ -256,10 +256,10 @@ fn sockets_of(listener: &Listener) -> usize {
 
 /// The blocks of an instance, with what their parts are told at the start.
 #[derive(Default)]
-struct Running(Vec<(Block, Start)>);
+pub(super) struct Running(Vec<(Block, Start)>);
 
 impl Running {
-    fn new(blocks: Vec<Block>, listeners: &[Listener], infos: &[Arc<ServerInfo>], first: bool) -> Self {
+    pub(super) fn new(blocks: Vec<Block>, listeners: &[Listener], infos: &[Arc<ServerInfo>], first: bool) -> Self {
         let shared = Arc::new(coredns_plugin::Shared::default());
         let start = |(at, block): (usize, Block)| {
             let serves = |listener: &Listener| listener.zones.iter().any(|(_, block)| *block == at);
@@ -281,7 +281,7 @@ impl Running {
         self.0.iter().flat_map(|(block, _)| block.config.http.clone()).collect()
     }
 
-    async fn start(&self) -> Result<(), String> {
+    pub(super) async fn start(&self) -> Result<(), String> {
         for (block, start) in &self.0 {
             for part in &block.config.parts {
                 part.start(start).await.map_err(|error| error.to_string())?;
@@ -304,7 +304,7 @@ impl Running {
         }
     }
 
-    async fn stop(&self) {
+    pub(super) async fn stop(&self) {
         for part in self.0.iter().flat_map(|(block, _)| &block.config.parts) {
             part.stop().await;
         }
@@ -320,7 +320,7 @@ impl Running {
         self.0.iter().any(|(block, _)| block.config.debug)
     }
 
-    fn dispatcher(&self, listener: &Listener, info: &Arc<ServerInfo>) -> Dispatcher {
+    pub(super) fn dispatcher(&self, listener: &Listener, info: &Arc<ServerInfo>) -> Dispatcher {
         let mut sites: HashMap<usize, Arc<Site>> = HashMap::new();
         let mut blocks = Vec::new();
         for (zone, at) in &listener.zones {
@@ -336,7 +336,7 @@ impl Running {
 }
 
 /// Sets a configuration up; the first error as one line.
-fn build(registry: &[&Descriptor], corefile: &Corefile, dns_port: &str) -> Result<Instance, String> {
+pub(super) fn build(registry: &[&Descriptor], corefile: &Corefile, dns_port: &str) -> Result<Instance, String> {
     corefile.warnings.iter().for_each(|warning| tracing::warn!(target: "server", "{warning}"));
     Instance::build(corefile, registry, dns_port)
         .map_err(|errors| errors.first().map_or_else(|| "no reason was given".to_owned(), ParseError::explain))
