@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use coredns_plugin::clock;
@@ -159,6 +160,15 @@ pub(crate) fn until(what: &str, mut wanted: impl FnMut() -> bool) {
     while !wanted() {
         assert!(clock::now() < end, "{what} did not happen");
         std::thread::yield_now();
+    }
+}
+
+/// Sets a flag when it is dropped, so that threads which look at it end also where a test fails.
+pub(crate) struct SetAtEnd<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use coredns_testkit::process::DEADLINE;
 use coredns_wire::{HEADER_LEN, Header, Rcode};
 
-use crate::support::{header, hosts_block, parsed, query, receive, reply_over_udp, serve, socket};
+use crate::support::{SetAtEnd, header, hosts_block, parsed, query, receive, reply_over_udp, serve, socket};
 
 #[test]
 fn datagrams_longer_than_a_slot_are_form_errors_of_twelve_octets() {
@@ -132,6 +132,7 @@ fn a_saturated_socket_leaves_turns_to_everything_else() {
                 }
             });
         }
+        let _end = SetAtEnd(&done);
         for _ in 0..20 {
             assert_eq!(client.tcp("www.example.org A").header.rcode(), Rcode::NOERROR);
         }
@@ -139,7 +140,6 @@ fn a_saturated_socket_leaves_turns_to_everything_else() {
         server.wait_for("[INFO] Reloading complete", 1);
         server.signal("TERM");
         assert_eq!(server.wait().code(), Some(0));
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
 
