@@ -141,7 +141,7 @@ pub(crate) fn reply_over_tcp(client: &Client, message: &[u8]) -> Option<Vec<u8>>
 
 fn ids() -> (u16, u16) {
     static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(1);
-    let id = NEXT.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
+    let id = NEXT.fetch_add(2, Ordering::Relaxed);
     (id, id.wrapping_add(1))
 }
 
