@@ -29,7 +29,8 @@ pub fn validate(options: &Options) -> ExitCode {
     }
     let mut lines = warnings.iter().map(|warning| format!("[WARNING] {warning}\n")).collect::<String>();
     lines.extend(errors.iter().map(|error| format!("[ERROR] {}\n", error.explain())));
-    lines.push_str(&format!("{}, {}\n", count(errors.len(), "error"), count(warnings.len(), "warning")));
+    let counts = [count(errors.len(), "error"), count(warnings.len(), "warning")];
+    lines.extend([counts.join(", ").as_str(), "\n"]);
     // The exit code tells what a reader who has gone does not see.
     let _ = std::io::stdout().write_all(lines.as_bytes());
     if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }

@@ -37,6 +37,15 @@ fn drip(stream: &mut TcpStream, octets: &[u8], start: Instant) -> Duration {
     }
 }
 
+/// Half a second in which nothing comes and the connection stays; it paces the queries of a test.
+fn silence(stream: &mut TcpStream, start: Instant) {
+    stream.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out");
+    let read = stream.read(&mut [0; 1]);
+    let is_silent = read.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    assert!(is_silent, "{read:?} {:?} after the start", since(start));
+    stream.set_read_timeout(Some(DEADLINE)).expect("a time-out");
+}
+
 #[test]
 fn slow_octets_do_not_stretch_the_read_time_out() {
     let server = impatient();
@@ -69,10 +78,7 @@ fn the_idle_time_counts_from_the_last_query() {
         let reply = read_frame(&mut stream).unwrap_or_else(|| panic!("closed after {:?}", since(start)));
         assert_eq!(header(&reply).id, asked);
         asked += 1;
-        // Nothing more comes in this time; it paces the queries.
-        stream.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out");
-        assert!(matches!(stream.read(&mut [0; 1]), Err(error) if error.kind() == ErrorKind::WouldBlock));
-        stream.set_read_timeout(Some(DEADLINE)).expect("a time-out");
+        silence(&mut stream, start);
     }
     assert!(asked >= 6, "{asked}");
 }
@@ -86,9 +92,7 @@ fn rejected_messages_count_as_use_of_a_connection() {
         write_frame(&mut stream, &[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         let reply = read_frame(&mut stream).unwrap_or_else(|| panic!("closed after {:?}", since(start)));
         assert_eq!(header(&reply).rcode(), Rcode::FORMERR);
-        stream.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out");
-        assert!(matches!(stream.read(&mut [0; 1]), Err(error) if error.kind() == ErrorKind::WouldBlock));
-        stream.set_read_timeout(Some(DEADLINE)).expect("a time-out");
+        silence(&mut stream, start);
     }
 }
 
@@ -127,6 +131,28 @@ fn clients_that_never_read_are_closed_and_cost_little() {
     }
     assert!(most - before < 20 * 1024, "{} kB for 20 connections", most - before);
     assert_eq!(client.tcp("big.example.org A").answer.len(), 200);
+}
+
+#[test]
+fn clients_that_take_an_octet_at_a_time_are_closed() {
+    let lines: String = (0..200).map(|index| format!("        192.0.2.{} big.example.org\n", index + 1)).collect();
+    let server = serve(&format!("example.org:0 {{\n{SHORT}    hosts empty {{\n{lines}    }}\n}}\n"));
+    let mut stream = server.client("example.org.").connect();
+    stream.set_nonblocking(true).expect("a socket option");
+    let flood: Vec<u8> = (0..100).flat_map(|id| frame(&query("big.example.org A", id))).collect();
+    let (start, mut sent) = (clock::now(), 0);
+    loop {
+        assert!(since(start) < DEADLINE, "the connection is still open");
+        match stream.write(&flood[sent % flood.len()..]) {
+            Ok(len) => sent += len,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                // All buffers are full: the client takes a little now and then.
+                let _ = stream.read(&mut [0; 1]);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(_) => break,
+        }
+    }
 }
 
 #[test]

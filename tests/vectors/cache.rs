@@ -129,12 +129,43 @@ pub(crate) fn query_at(ask: &Ask, label: &str, now: Instant) -> Query {
     query
 }
 
-/// The records of lines; `SIGDATA` is any signature.
-pub(crate) fn records(lines: &[String]) -> Vec<Record> {
-    let parse = |line: &String| {
-        parse_record(&line.replace("SIGDATA", "c2lnbmF0dXJl")).unwrap_or_else(|error| panic!("{line}: {error}"))
+/// The records of lines.
+fn records(lines: &[String]) -> Vec<Record> {
+    lines.iter().map(|line| record(line)).collect()
+}
+
+/// The record of a line, an RRSIG in the form of RFC 4034 §3.2 included; its signature may be any word.
+pub(crate) fn record(line: &str) -> Record {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [owner, ttl, _, "RRSIG", covered, algorithm, labels, original, end, begin, tag, signer, ..] = words[..] else {
+        return parse_record(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     };
-    lines.iter().map(parse).collect()
+    let number = |word: &str| word.parse::<u32>().unwrap_or_else(|error| panic!("{line}: {word}: {error}"));
+    let octet = |word: &str| number(word).to_be_bytes()[3];
+    let name = |word: &str| word.parse::<Name>().unwrap_or_else(|error| panic!("{line}: {word}: {error}"));
+    let covered = RrType::from_text(covered).unwrap_or_else(|| panic!("{line}: {covered}"));
+    let mut data = covered.0.to_be_bytes().to_vec();
+    data.extend([octet(algorithm), octet(labels)]);
+    for word in [number(original), seconds(end), seconds(begin)] {
+        data.extend(word.to_be_bytes());
+    }
+    data.extend(&number(tag).to_be_bytes()[2..]);
+    data.extend(name(signer).as_wire());
+    data.extend(b"signature");
+    let rdata = coredns_plugin::wire::Rdata::new(&data).unwrap_or_else(|error| panic!("{line}: {error}"));
+    Record::new(name(owner), number(ttl), RrType::RRSIG, rdata)
+}
+
+/// The seconds from 1970 to a time written as `YYYYMMDDHHmmSS`.
+fn seconds(time: &str) -> u32 {
+    let part = |from: usize, to: usize| time[from..to].parse::<u32>().unwrap_or_else(|error| panic!("{time}: {error}"));
+    let (year, month, day) = (part(0, 4), part(4, 6), part(6, 8));
+    let is_leap = |year: u32| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let february = if is_leap(year) { 29 } else { 28 };
+    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let years: u32 = (1970..year).map(|year| if is_leap(year) { 366 } else { 365 }).sum();
+    let days = years + months.iter().take(month as usize - 1).sum::<u32>() + day - 1;
+    days * 86_400 + part(8, 10) * 3600 + part(10, 12) * 60 + part(12, 14)
 }
 
 fn reply_of(table: &Table) -> Result<Reply, String> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use coredns_plugin::corefile::GoDuration;
-use coredns_plugin::wire::{Header, Rcode, Record, RrType, parse_record};
+use coredns_plugin::wire::{Header, Rcode, Record, RrType};
 use coredns_plugin::{Answer, Failure, Metadata, Next, Outcome, Plugin, Query, Reply, clock, metrics};
 use coredns_rs::plugin::cache::{Cache, DESCRIPTOR};
 use coredns_testkit::vectors::{flag, text, texts};
@@ -13,7 +13,7 @@ use coredns_testkit::{Ask, Harness};
 use tokio::sync::Notify;
 use toml::{Table, Value};
 
-use crate::cache::{configured, query_at, steps};
+use crate::cache::{configured, query_at, record, steps};
 use crate::common::same;
 
 /// Signatures are judged at a time when those of [`reply_to`] are over.
@@ -98,7 +98,7 @@ fn answer_to(query: &Query, script: &str, count: usize) -> Answer {
 fn reply_to(query: &Query, script: &str, count: usize) -> Reply {
     let name = query.name().to_string();
     let ttl = ttl_of(script);
-    let line = |text: String| parse_record(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let line = |text: String| record(&text);
     let a = |ttl: u32| line(format!("{name} {ttl} IN A 192.0.2.10"));
     let soa = || line(format!("org. {ttl} IN SOA ns.org. h.org. 1 2 3 4 5"));
     let ns = |ttl: u32| line(format!("org. {ttl} IN NS ns.org."));
