@@ -127,8 +127,8 @@ async fn an_answer_for_one_client_is_not_shared() {
 async fn an_upstream_that_does_not_answer_is_left_alone_for_a_while() {
     let gate = Gate::new(|_| Answer::Failed(Failure::silent(Rcode::SERVFAIL)));
     let (cache, harness) = gated("", &gate);
-    for (seconds, calls) in [(0, 1), (4, 1), (6, 2)] {
-        let answers = ask_all(&harness, &gate, &queries(50, "a.org A", seconds), 1).await;
+    for (seconds, calls, answered) in [(0, 1, 1), (4, 1, 0), (6, 2, 1)] {
+        let answers = ask_all(&harness, &gate, &queries(50, "a.org A", seconds), answered).await;
         assert!(answers.iter().all(|answer| matches!(answer, Answer::Failed(one) if one.rcode == Rcode::SERVFAIL)));
         assert_eq!((gate.calls(), cache.entries()), (calls, (0, 1)), "after {seconds} s");
     }
