@@ -22,10 +22,12 @@ use crate::common::{judge, same, trials};
 /// 2017-04-21T09:51:21Z, at which the signatures of the vectors are valid or not.
 pub(crate) const EVALUATED: u32 = 1_492_768_281;
 
+type Check = fn(&Table, &Table) -> Result<(), String>;
+
 pub(crate) fn all() -> Vec<Trial> {
     let mut all = trials("cache-setup", "case", setup);
     all.extend(trials("cache-insert", "case", insert));
-    let semantics: [(&str, fn(&Table, &Table) -> Result<(), String>); 9] = [
+    let semantics: [(&str, Check); 9] = [
         ("key", key),
         ("hash", hash),
         ("answers_question", answers),
@@ -160,7 +162,7 @@ pub(crate) fn record(line: &str) -> Record {
 fn seconds(time: &str) -> u32 {
     let part = |from: usize, to: usize| time[from..to].parse::<u32>().unwrap_or_else(|error| panic!("{time}: {error}"));
     let (year, month, day) = (part(0, 4), part(4, 6), part(6, 8));
-    let is_leap = |year: u32| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = |year: u32| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let february = if is_leap(year) { 29 } else { 28 };
     let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let years: u32 = (1970..year).map(|year| if is_leap(year) { 366 } else { 365 }).sum();
