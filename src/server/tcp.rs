@@ -361,3 +361,28 @@ async fn admit(
 fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn octets_taken_one_by_one_do_not_move_the_deadline() {
+        let limit = Duration::from_secs(5);
+        let begin = Instant::now();
+        let mut unsent = Unsent::default();
+        assert_eq!(unsent.deadline(0, limit), None);
+        let mut waiting = 100;
+        for _ in 0..100 {
+            assert_eq!(unsent.deadline(waiting, limit), Some(begin + limit), "{waiting} octets");
+            unsent.written(1);
+            // Replies that come behind do not count among those that have to leave by then.
+            waiting = waiting - 1 + 10;
+            tokio::time::advance(Duration::from_millis(10)).await;
+        }
+        // All that was there at first has left: what is there now has its own time.
+        assert_eq!(unsent.deadline(waiting, limit), Some(Instant::now() + limit));
+        assert_eq!(unsent.deadline(0, limit), None);
+        assert_eq!(unsent.deadline(1, limit), Some(Instant::now() + limit));
+    }
+}
