@@ -2,7 +2,6 @@
 //!
 //! `cargo bench --bench layers`. Absolute times mean little on a shared machine; compare lines of one run.
 #![forbid(unsafe_code)]
-#![expect(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
