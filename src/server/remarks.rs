@@ -121,3 +121,82 @@ fn overrules(earlier: &Timeouts, later: &Timeouts) -> bool {
         || differs(&earlier.idle, &later.idle)
         || differs(&earlier.max_tcp_queries, &later.max_tcp_queries)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use coredns_plugin::corefile::{ParseOptions, Source, parse};
+    use coredns_plugin::{Descriptor, Filter, Next, Outcome, Plugin, Query, Reply, View};
+
+    use crate::server::instance::Instance;
+
+    struct Anything;
+
+    impl Filter for Anything {
+        fn accepts(&self, _query: &Query) -> bool {
+            true
+        }
+    }
+
+    impl Plugin for Anything {
+        fn name(&self) -> &'static str {
+            "answer"
+        }
+
+        fn serve<'a>(&'a self, _query: &'a Query, _next: Next<'a>) -> Outcome<'a> {
+            Outcome::Now(Reply::authoritative("answer").into())
+        }
+    }
+
+    static VIEW: Descriptor = Descriptor {
+        name: "view",
+        setup: |setup| {
+            setup.block.view = Some(View { name: "some".into(), filter: Arc::new(Anything) });
+            Ok(())
+        },
+        register_metrics: || {},
+    };
+
+    static ANSWER: Descriptor = Descriptor {
+        name: "answer",
+        setup: |setup| {
+            setup.add_plugin(Arc::new(Anything));
+            Ok(())
+        },
+        register_metrics: || {},
+    };
+
+    /// The lines of blocks that get no query for a zone, and the zones.
+    fn unreachable(text: &str) -> Vec<(u32, String)> {
+        let options = ParseOptions { directives: None, environment: &|_| None };
+        let corefile = parse(&Source::new("Corefile", text), &options).expect("a Corefile");
+        let instance = Instance::build(&corefile, &[&VIEW, &ANSWER], "0").expect("a configuration");
+        let found = instance.warnings.iter().filter_map(|warning| {
+            let zone = warning.message().strip_prefix("this block gets no query for ")?.split(':').next()?;
+            Some((warning.line(), zone.to_owned()))
+        });
+        found.collect()
+    }
+
+    #[test]
+    fn blocks_behind_one_that_takes_all() {
+        let (answer, view) = (" {\nanswer\n}\n", " {\nview\nanswer\n}\n");
+        let cases: &[(&[(&str, &str)], &[(u32, &str)])] = &[
+            (&[("a", answer), ("b", answer)], &[]),
+            (&[("a", view), ("a", view), ("a", answer)], &[]),
+            (&[("a", answer), ("a", view)], &[(4, "a.")]),
+            (&[("a", view), ("a", answer), ("a", view)], &[(8, "a.")]),
+            (&[("a", answer), ("b a c", view)], &[(4, "a.")]),
+            (&[("a", answer), ("x.a", view)], &[]),
+            // A block without plugins refuses, but for the root, where the next one is tried.
+            (&[("a", " {\n}\n"), ("a", view)], &[(3, "a.")]),
+            (&[(".", " {\n}\n"), (".", view)], &[]),
+        ];
+        for (blocks, wanted) in cases {
+            let text: String = blocks.iter().flat_map(|(key, body)| [*key, *body]).collect();
+            let wanted: Vec<_> = wanted.iter().map(|(line, zone)| (*line, (*zone).to_owned())).collect();
+            assert_eq!(unreachable(&text), wanted, "{text}");
+        }
+    }
+}
