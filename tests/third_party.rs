@@ -103,8 +103,7 @@ fn a_plugin_of_another_crate_is_built_in_and_serves() {
     let cfg = original("plugin.cfg");
     let cache = cfg.lines().find(|line| line.trim_start_matches(['#', ' ']).starts_with("cache:")).expect("cache");
     workspace.write("plugin.cfg", &replaced(&cfg, cache, &format!("{PLUGIN_LINE}\n{cache}")));
-    let manifest =
-        replaced(&manifest(), "[[bin]]\nname = \"coredns-rs\"", &format!("[[bin]]\nname = \"{BINARY}\""));
+    let manifest = replaced(&manifest(), "[[bin]]\nname = \"coredns-rs\"", &format!("[[bin]]\nname = \"{BINARY}\""));
     workspace.write(
         "Cargo.toml",
         &replaced(&manifest, "\n[dependencies]\n", &format!("\n[dependencies]\n{DEPENDENCY_LINE}\n")),
