@@ -132,6 +132,28 @@ fn at_the_end_ready_says_no_while_queries_are_answered() {
 }
 
 #[test]
+fn the_order_of_plugins_counts_over_that_of_blocks_at_the_end() {
+    let corefile = "example.org:0 {
+    health 127.0.0.1:0 {
+        lameduck 2s
+    }
+    whoami
+}
+example.net:0 {
+    ready 127.0.0.1:0
+    whoami
+}
+";
+    let mut server = Running::start(BINARY, corefile);
+    let address = endpoints(&server);
+    server.signal("TERM");
+    server.wait_for("[INFO] plugin/health: Going into lameduck mode for 2s", 1);
+    // *ready* stands before *health* in the chain, so it has said no before the lame duck begins.
+    assert_eq!(page(address, "/ready"), Some((503, "Shutting down".to_owned())));
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
 fn an_address_in_use_stops_the_start_for_health_and_is_logged_for_the_others() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let used = taken.local_addr().expect("bound").to_string();

@@ -51,7 +51,7 @@ impl InProcess {
         let (Some(listener), Some(info)) = (instance.listeners.first().cloned(), infos.first().cloned()) else {
             return Err("the Corefile has no listener".to_owned());
         };
-        let running = Running::new(instance.blocks, &instance.listeners, &infos, true);
+        let running = Running::new((instance.blocks, instance.parts), &instance.listeners, &infos, true);
         if let Err(error) = running.start().await {
             running.stop().await;
             return Err(error);
