@@ -167,6 +167,9 @@ mod tests {
         register_metrics: || {},
     };
 
+    /// Keys and bodies of blocks; the lines of those that get no query, each with the zone.
+    type Case = (&'static [(&'static str, &'static str)], &'static [(u32, &'static str)]);
+
     /// The lines of blocks that get no query for a zone, and the zones.
     fn unreachable(text: &str) -> Vec<(u32, String)> {
         let options = ParseOptions { directives: None, environment: &|_| None };
@@ -181,17 +184,18 @@ mod tests {
 
     #[test]
     fn blocks_behind_one_that_takes_all() {
-        let (answer, view) = (" {\nanswer\n}\n", " {\nview\nanswer\n}\n");
-        let cases: &[(&[(&str, &str)], &[(u32, &str)])] = &[
-            (&[("a", answer), ("b", answer)], &[]),
-            (&[("a", view), ("a", view), ("a", answer)], &[]),
-            (&[("a", answer), ("a", view)], &[(4, "a.")]),
-            (&[("a", view), ("a", answer), ("a", view)], &[(8, "a.")]),
-            (&[("a", answer), ("b a c", view)], &[(4, "a.")]),
-            (&[("a", answer), ("x.a", view)], &[]),
+        const ANSWERS: &str = " {\nanswer\n}\n";
+        const VIEWS: &str = " {\nview\nanswer\n}\n";
+        let cases: &[Case] = &[
+            (&[("a", ANSWERS), ("b", ANSWERS)], &[]),
+            (&[("a", VIEWS), ("a", VIEWS), ("a", ANSWERS)], &[]),
+            (&[("a", ANSWERS), ("a", VIEWS)], &[(4, "a.")]),
+            (&[("a", VIEWS), ("a", ANSWERS), ("a", VIEWS)], &[(8, "a.")]),
+            (&[("a", ANSWERS), ("b a c", VIEWS)], &[(4, "a.")]),
+            (&[("a", ANSWERS), ("x.a", VIEWS)], &[]),
             // A block without plugins refuses, but for the root, where the next one is tried.
-            (&[("a", " {\n}\n"), ("a", view)], &[(3, "a.")]),
-            (&[(".", " {\n}\n"), (".", view)], &[]),
+            (&[("a", " {\n}\n"), ("a", VIEWS)], &[(3, "a.")]),
+            (&[(".", " {\n}\n"), (".", VIEWS)], &[]),
         ];
         for (blocks, wanted) in cases {
             let text: String = blocks.iter().flat_map(|(key, body)| [*key, *body]).collect();
