@@ -17,7 +17,7 @@ use super::http::{Handover, HttpListeners};
 use super::instance::{Block, Instance, Listener, Part};
 use super::logging;
 use super::sockets::{Pair, Place};
-use super::worker::{Workers, usable_cpus};
+use super::worker::Workers;
 
 /// How long queries in flight keep an old instance alive after a reload.
 const RETIRE_TIMEOUT: Duration = Duration::from_secs(5);
