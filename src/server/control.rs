@@ -255,7 +255,7 @@ impl Opened {
 
 /// One socket a worker, unless `multisocket` says otherwise.
 fn sockets_of(listener: &Listener) -> usize {
-    listener.sockets.unwrap_or_else(usable_cpus)
+    listener.sockets.unwrap_or_else(coredns_plugin::usable_cpus)
 }
 
 /// The blocks and parts of an instance.
