@@ -14,10 +14,10 @@ use coredns_plugin::{BlockConfig, Descriptor, HttpEndpoint, Lifecycle, ReloadSet
 use super::dispatch::{Dispatcher, Site};
 use super::endpoint::Shared;
 use super::http::{Handover, HttpListeners};
-use super::instance::{Block, Instance, Listener};
+use super::instance::{Block, Instance, Listener, Part};
 use super::logging;
 use super::sockets::{Pair, Place};
-use super::worker::{Workers, usable_cpus};
+use super::worker::Workers;
 
 /// How long queries in flight keep an old instance alive after a reload.
 const RETIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -255,7 +255,7 @@ impl Opened {
 
 /// One socket a worker, unless `multisocket` says otherwise.
 fn sockets_of(listener: &Listener) -> usize {
-    listener.sockets.unwrap_or_else(usable_cpus)
+    listener.sockets.unwrap_or_else(coredns_plugin::usable_cpus)
 }
 
 /// The blocks and parts of an instance.
@@ -264,12 +264,12 @@ pub(super) struct Running {
     /// With what the parts of each are told at the start.
     blocks: Vec<(Block, Start)>,
     /// With the places of their blocks, in the order of the start.
-    parts: Vec<(usize, Arc<dyn Lifecycle>)>,
+    parts: Vec<Part>,
 }
 
 impl Running {
     pub(super) fn new(
-        (blocks, parts): (Vec<Block>, Vec<(usize, Arc<dyn Lifecycle>)>),
+        (blocks, parts): (Vec<Block>, Vec<Part>),
         listeners: &[Listener],
         infos: &[Arc<ServerInfo>],
         first: bool,
@@ -296,8 +296,8 @@ impl Running {
     }
 
     /// The parts, each with what it is told.
-    fn parts(&self) -> impl Iterator<Item = (&Arc<dyn Lifecycle>, &Start)> {
-        self.parts.iter().filter_map(|(at, part)| Some((part, &self.blocks.get(*at)?.1)))
+    fn parts(&self) -> impl Iterator<Item = (&dyn Lifecycle, &Start)> {
+        self.parts.iter().filter_map(|(at, part)| Some((&**part, &self.blocks.get(*at)?.1)))
     }
 
     pub(super) async fn start(&self) -> Result<(), String> {

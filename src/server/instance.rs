@@ -38,6 +38,9 @@ pub(crate) struct Listener {
     pub(crate) stacktrace: bool,
 }
 
+/// What starts and stops with an instance, with the place of its block.
+pub(crate) type Part = (usize, Arc<dyn Lifecycle>);
+
 /// A configuration, set up.
 pub(crate) struct Instance {
     /// The blocks in the order of the Corefile.
@@ -46,7 +49,7 @@ pub(crate) struct Instance {
     pub(crate) listeners: Vec<Listener>,
     /// What starts and stops with the instance, each with the place of its block, in the order of the start: that of
     /// plugin.cfg, and of the blocks for one plugin.
-    pub(crate) parts: Vec<(usize, Arc<dyn Lifecycle>)>,
+    pub(crate) parts: Vec<Part>,
     /// What is legal and surely not meant.
     pub(crate) warnings: Vec<ParseError>,
 }
@@ -64,7 +67,7 @@ impl Instance {
     ) -> Result<Self, Vec<ParseError>> {
         let mut errors = Vec::new();
         let mut configs = Vec::new();
-        let mut parts: Vec<(usize, Arc<dyn Lifecycle>)> = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
         for block in &corefile.blocks {
             match block_addresses(block, dns_port) {
                 Ok(keys) => configs.push(config(keys)),

@@ -37,4 +37,4 @@ mod worker;
 pub use in_process::{InProcess, Waiting};
 pub use load::Origin;
 pub use process::run;
-pub use validate::validate;
+pub use validate::{Findings, check, validate};

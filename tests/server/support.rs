@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use coredns_plugin::clock;
@@ -140,7 +140,7 @@ pub(crate) fn reply_over_tcp(client: &Client, message: &[u8]) -> Option<Vec<u8>>
 }
 
 fn ids() -> (u16, u16) {
-    static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(1);
+    static NEXT: AtomicU16 = AtomicU16::new(1);
     let id = NEXT.fetch_add(2, Ordering::Relaxed);
     (id, id.wrapping_add(1))
 }
