@@ -120,7 +120,7 @@ impl Cache {
             return inner.verified(query, entry, waiting, limit);
         }
         if !verify_timeout.is_zero() {
-            return match refresh(&self.inner, query, next, &entry, Reason::Stale) {
+            return match refresh(&self.inner, query, next, &entry, Reason::Verify) {
                 Some(waiting) => inner.verified(query, entry, waiting, limit),
                 None => Outcome::Now(inner.stale_answer(query, &entry)),
             };

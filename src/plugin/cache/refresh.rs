@@ -25,8 +25,10 @@ const STEP: Duration = Duration::from_millis(100);
 pub(super) enum Reason {
     /// It is popular and about to end.
     Prefetch,
-    /// It has ended.
+    /// It has ended, and is served all the same.
     Stale,
+    /// It has ended, and the client waits for a fresh one for a while.
+    Verify,
 }
 
 /// A refresh under way: the mark on the entry and the place among the refreshes, both given back at its end.
@@ -40,7 +42,7 @@ impl Mark {
     fn set(inner: &Arc<Inner>, entry: &Arc<Entry>, reason: Reason, now: Instant) -> Option<Self> {
         {
             let mut upkeep = entry.upkeep();
-            let too_early = reason == Reason::Stale && upkeep.not_before.is_some_and(|time| now < time);
+            let too_early = reason != Reason::Prefetch && upkeep.not_before.is_some_and(|time| now < time);
             if upkeep.refreshing || too_early || !take_place(&inner.refreshes) {
                 return None;
             }
@@ -77,14 +79,16 @@ pub(super) fn refresh(
     let flight = inner.flights.begin(&Key::of(query, inner.seed));
     let waiting = flight.as_ref().map(Flight::wait);
     let asked = query.for_refresh(query.received());
-    inner.count(query, Count::Prefetches);
+    if reason != Reason::Verify {
+        inner.count(query, Count::Prefetches);
+    }
     let begun = clock::now();
     runtime.spawn(async move {
         let answer = tokio::time::timeout(REFRESH_TIMEOUT, rest.serve(&asked)).await.unwrap_or(Answer::Dropped);
         let inner = &mark.inner;
         let stored = since(&asked, begun);
         let kept = inner.keep(&asked, &Key::of(&asked, inner.seed), answer, stored, Purpose::Refresh);
-        if reason == Reason::Stale && !kept.landing.refreshed {
+        if reason != Reason::Prefetch && !kept.landing.refreshed {
             inner.note_failed(&mark.entry, stored);
         }
         // Who waits looks at the entry next.
