@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod background;
 mod chain;
 pub mod clock;
 pub mod go_regex;
@@ -39,6 +40,7 @@ mod version;
 mod zones;
 
 pub use address::{AddressError, split_host_port};
+pub use background::Background;
 pub use chain::{Core, MAX_LOOKUPS, Next, NoNextPlugin, Plugin};
 pub use coredns_corefile as corefile;
 pub use coredns_wire as wire;
