@@ -34,6 +34,19 @@ impl Plugin for Alias {
     }
 }
 
+/// Passes queries on, and looks at what comes back.
+struct Wrapper;
+
+impl Plugin for Wrapper {
+    fn name(&self) -> &'static str {
+        "wrapper"
+    }
+
+    fn serve<'a>(&'a self, query: &'a Query, next: Next<'a>) -> Outcome<'a> {
+        next.serve(query).map(|answer| answer)
+    }
+}
+
 /// Takes queries of one client only.
 struct Only(SocketAddr);
 
@@ -51,12 +64,18 @@ struct Fixture {
 
 impl Fixture {
     fn new(times: [usize; 2], view: Option<SocketAddr>) -> Self {
+        Self::with_wrappers(times, view, 0)
+    }
+
+    fn with_wrappers(times: [usize; 2], view: Option<SocketAddr>, wrappers: usize) -> Self {
         let clients: Arc<Mutex<Vec<SocketAddr>>> = Arc::default();
         let info = Arc::new(ServerInfo { label: "dns://:53".into(), host: String::new(), port: 53 });
         let block = |zone: &str, target, times, view: Option<SocketAddr>| {
             let alias: Arc<dyn Plugin> = Arc::new(Alias { target, times, clients: Arc::clone(&clients) });
+            let chain = std::iter::repeat_with(|| Arc::new(Wrapper) as Arc<dyn Plugin>).take(wrappers);
+            let chain: Vec<Arc<dyn Plugin>> = chain.chain([alias]).collect();
             let view = view.map(|client| View { name: "view".into(), filter: Arc::new(Only(client)) });
-            (zone.parse::<Name>().expect("a name"), Arc::new(Site::new([alias].into(), view, None)))
+            (zone.parse::<Name>().expect("a name"), Arc::new(Site::new(chain.into(), view, None)))
         };
         let blocks = vec![block("a.test", "www.b.test", times[0], None), block("b.test", "www.a.test", times[1], view)];
         Self { dispatcher: Dispatcher::new(info, blocks, false, false), clients }
@@ -95,4 +114,18 @@ async fn a_lookup_is_for_the_client_and_by_the_rules_of_the_block_asked() {
     assert_eq!(fixture.ask(CLIENT).await, (Rcode::NOERROR, 2));
     let stranger = SocketAddr::new(CLIENT.ip(), CLIENT.port() + 1);
     assert_eq!(fixture.ask(stranger).await, (Rcode::REFUSED, 1));
+}
+
+#[test]
+fn the_deepest_ring_takes_less_than_half_of_a_stack() {
+    // More plugins than there are names of plugins, in each chain of the ring.
+    let wrappers = crate::registry::DIRECTIVES.len();
+    let ring = move || {
+        let fixture = Fixture::with_wrappers([1, 1], None, wrappers);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(fixture.ask(CLIENT))
+    };
+    let thread = std::thread::Builder::new().stack_size(crate::server::worker::STACK / 2).spawn(ring);
+    let answer = thread.expect("a thread").join().expect("its stack suffices");
+    assert_eq!(answer.0, Rcode::SERVFAIL);
 }
