@@ -3,6 +3,10 @@
 //! One module a plugin reads its files from `tests/vectors/data` and gives trials; a run lists and counts them.
 #![forbid(unsafe_code)]
 
+#[cfg(plugin = "cache")]
+mod cache;
+#[cfg(plugin = "cache")]
+mod cache_sequence;
 mod common;
 #[cfg(plugin = "hosts")]
 mod hosts;
@@ -23,6 +27,8 @@ fn data(name: &str) -> PathBuf {
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = Vec::new();
+    #[cfg(plugin = "cache")]
+    trials.extend(cache::all());
     #[cfg(plugin = "hosts")]
     trials.extend(hosts::all());
     #[cfg(plugin = "kubernetes")]

@@ -42,7 +42,7 @@ mod zones;
 
 pub use address::{AddressError, split_host_port};
 pub use background::Background;
-pub use chain::{Core, MAX_LOOKUPS, Next, NoNextPlugin, Plugin};
+pub use chain::{Core, Detached, MAX_LOOKUPS, Next, NoNextPlugin, Plugin};
 pub use coredns_corefile as corefile;
 pub use coredns_wire as wire;
 pub use hexdump::Hexdump;

@@ -313,6 +313,36 @@ impl Query {
         Self { name, qtype, ..self.copy() }
     }
 
+    /// A copy with AD set, so that what answers it tells whether the data are authentic (RFC 6840 §5.7).
+    #[must_use]
+    pub fn with_authentic_data(&self) -> Self {
+        let mut copy = self.copy();
+        copy.set_authentic_data();
+        copy
+    }
+
+    /// A copy for a refresh that no client waits for: AD set, a stream as transport, so that nothing is cut, client
+    /// address 0.0.0.0:0, labels and count of lookups of its own. Question, DO, CD and view stay; `now` is when it came.
+    #[must_use]
+    pub fn for_refresh(&self, now: Instant) -> Self {
+        let mut copy = self.copy();
+        copy.set_authentic_data();
+        copy.client = SocketAddr::from(([0, 0, 0, 0], 0));
+        copy.transport = Transport::Tcp;
+        copy.received = now;
+        copy.metadata = copy.metadata.map(|_| Arc::default());
+        copy.lookups = OnceLock::new();
+        copy
+    }
+
+    fn set_authentic_data(&mut self) {
+        self.header.bits |= Header::AD;
+        // AD is in the second octet of the flags.
+        if let Some(flags) = self.message.get_mut(3) {
+            *flags |= Header::AD.to_be_bytes()[1];
+        }
+    }
+
     fn copy(&self) -> Self {
         // The count of lookups belongs to the client's query: all copies share it.
         let lookups = Arc::clone(self.lookups.get_or_init(Arc::default));
