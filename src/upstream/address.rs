@@ -11,7 +11,7 @@ use coredns_plugin::split_host_port;
 const FILE_MAX: u64 = 1 << 20;
 
 /// How an upstream is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     /// Plain DNS over UDP and TCP.
     Dns,
@@ -251,7 +251,10 @@ mod tests {
             let address = parse_socket_address(text, 53).map(|address| address.to_string());
             assert_eq!(address.as_deref(), expected, "{text}");
         }
-        assert_eq!(parse_socket_address("fe80::1%lo", 53).map(|address| address.to_string()).as_deref(), Some("[fe80::1%1]:53"));
+        assert_eq!(
+            parse_socket_address("fe80::1%lo", 53).map(|address| address.to_string()).as_deref(),
+            Some("[fe80::1%1]:53")
+        );
     }
 
     #[test]

@@ -37,12 +37,22 @@ impl ExchangeError {
     }
 
     /// Sending failed.
-    pub(super) fn write(network: &'static str, local: Option<SocketAddr>, peer: SocketAddr, reason: impl Into<Reason>) -> Self {
+    pub(super) fn write(
+        network: &'static str,
+        local: Option<SocketAddr>,
+        peer: SocketAddr,
+        reason: impl Into<Reason>,
+    ) -> Self {
         Self { doing: Doing::Write, network, local, peer, reason: reason.into().0, closed: false }
     }
 
     /// Receiving failed.
-    pub(super) fn read(network: &'static str, local: Option<SocketAddr>, peer: SocketAddr, reason: impl Into<Reason>) -> Self {
+    pub(super) fn read(
+        network: &'static str,
+        local: Option<SocketAddr>,
+        peer: SocketAddr,
+        reason: impl Into<Reason>,
+    ) -> Self {
         Self { doing: Doing::Read, network, local, peer, reason: reason.into().0, closed: false }
     }
 
@@ -123,7 +133,10 @@ mod tests {
         for (error, text) in [
             (ExchangeError::dial("tcp", peer, &refused), "dial tcp 192.0.2.1:53: connect: connection refused"),
             (ExchangeError::dial("tcp", peer, Reason::TIMEOUT), "dial tcp 192.0.2.1:53: i/o timeout"),
-            (ExchangeError::read("udp", local, peer, &refused), "read udp 192.0.2.7:40000->192.0.2.1:53: connection refused"),
+            (
+                ExchangeError::read("udp", local, peer, &refused),
+                "read udp 192.0.2.7:40000->192.0.2.1:53: connection refused",
+            ),
             (ExchangeError::write("udp", local, peer, "x"), "write udp 192.0.2.7:40000->192.0.2.1:53: x"),
         ] {
             assert_eq!(error.to_string(), text);

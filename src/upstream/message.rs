@@ -73,8 +73,12 @@ impl Asked {
         if header.opcode() != Opcode::QUERY {
             return Err(AskedError::Opcode(header.opcode()));
         }
-        let question =
-            AskedQuestion { name: query.name().clone(), qtype: query.qtype(), qclass: query.qclass(), opcode: header.opcode() };
+        let question = AskedQuestion {
+            name: query.name().clone(),
+            qtype: query.qtype(),
+            qclass: query.qclass(),
+            opcode: header.opcode(),
+        };
         let opt = opt_record(query);
         let plain = u16::from(query.edns().is_some());
         let octets = if header.answers | header.authorities == 0 && header.additionals <= plain {
@@ -135,7 +139,9 @@ impl AskedQuestion {
             return Verdict::Foreign;
         }
         let Ok((name, at)) = read_name(octets, HEADER_LEN) else { return Verdict::Foreign };
-        let Some(&[t0, t1, c0, c1]) = octets.get(at..).and_then(<[u8]>::first_chunk::<4>) else { return Verdict::Foreign };
+        let Some(&[t0, t1, c0, c1]) = octets.get(at..).and_then(<[u8]>::first_chunk::<4>) else {
+            return Verdict::Foreign;
+        };
         let same = u16::from_be_bytes([t0, t1]) == self.qtype.0
             && u16::from_be_bytes([c0, c1]) == self.qclass.0
             && name == self.name;
@@ -272,7 +278,11 @@ mod tests {
             }
             let message = Message::parse(&sent(&Asked::new(&query).expect("a query"), 1)).expect("a message");
             let opt = message.opt().expect("an OPT record");
-            assert_eq!((opt.class.0, opt.ttl, opt.rdata.as_bytes()), (expected, 0x8000, &[0, 10, 0, 1, 7][..]), "{size}");
+            assert_eq!(
+                (opt.class.0, opt.ttl, opt.rdata.as_bytes()),
+                (expected, 0x8000, &[0, 10, 0, 1, 7][..]),
+                "{size}"
+            );
         }
     }
 
@@ -281,7 +291,10 @@ mod tests {
         let query = query("a.example.org A DO");
         let changed = query.with_question("other.example.net".parse().expect("a name"), RrType::TXT);
         let message = Message::parse(&sent(&Asked::new(&changed).expect("a query"), 1)).expect("a message");
-        assert_eq!((message.questions[0].name.to_string().as_str(), message.questions[0].qtype), ("other.example.net.", RrType::TXT));
+        assert_eq!(
+            (message.questions[0].name.to_string().as_str(), message.questions[0].qtype),
+            ("other.example.net.", RrType::TXT)
+        );
         assert!(message.opt().is_some());
     }
 
@@ -305,7 +318,11 @@ mod tests {
             ("another name", reply(7, Header::QR, 1, "b.example.org", same), Verdict::Foreign),
             ("another type", reply(7, Header::QR, 1, "a.example.org", [0, 28, 0, 1]), Verdict::Foreign),
             ("another class", reply(7, Header::QR, 1, "a.example.org", [0, 1, 0, 3]), Verdict::Foreign),
-            ("a header alone", Header { id: 7, bits: Header::QR, questions: 1, ..Header::default() }.to_bytes().to_vec(), Verdict::Foreign),
+            (
+                "a header alone",
+                Header { id: 7, bits: Header::QR, questions: 1, ..Header::default() }.to_bytes().to_vec(),
+                Verdict::Foreign,
+            ),
             ("too short", vec![0, 7, 0x80], Verdict::Foreign),
         ] {
             assert_eq!(asked.question().judge(7, &octets), verdict, "{what}");

@@ -17,7 +17,11 @@ static DURATION: LazyLock<HistogramVec> = LazyLock::new(|| {
     HistogramVec::new(opts, &["proxy_name", "to", "rcode"]).expect("the name and the labels are valid")
 });
 static HEALTH_FAILURES: LazyLock<IntCounterVec> = LazyLock::new(|| {
-    counter("coredns_proxy_healthcheck_failures_total", "Counter of the number of failed healthchecks.", &["proxy_name", "to"])
+    counter(
+        "coredns_proxy_healthcheck_failures_total",
+        "Counter of the number of failed healthchecks.",
+        &["proxy_name", "to"],
+    )
 });
 static HITS: LazyLock<IntCounterVec> = LazyLock::new(|| {
     let help = "Counter of connection cache hits per upstream and protocol.";

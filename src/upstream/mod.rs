@@ -10,6 +10,7 @@
 pub mod address;
 mod error;
 mod health;
+mod https;
 mod message;
 mod metrics;
 mod pool;

@@ -1,11 +1,15 @@
 //! Connections to one upstream that belong to one thread.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::error::ExchangeError;
+use super::https::Session;
+use super::message::Asked;
 use super::stream::Stream;
-use super::udp::UdpConnection;
+use super::udp::{Permit, UdpConnection};
 
 /// A UDP socket ends after so many exchanges, so that its port is not known for long.
 const UDP_EXCHANGES_MAX: u32 = 64;
@@ -44,6 +48,38 @@ pub(super) struct Pool {
     udp: Mutex<Vec<UdpConnection>>,
     /// Protects the streams, likewise.
     streams: Mutex<Vec<Arc<Stream>>>,
+    /// Protects the connections that speak HTTP, likewise.
+    sessions: Mutex<Vec<PooledSession>>,
+}
+
+/// A connection that speaks HTTP.
+pub(super) struct PooledSession {
+    session: Session,
+    created: Instant,
+    used: Instant,
+    /// Shared by all handles on the connection.
+    permit: Arc<Permit>,
+}
+
+impl PooledSession {
+    pub(super) fn new(session: Session, permit: Permit, now: Instant) -> Self {
+        Self { session, created: now, used: now, permit: Arc::new(permit) }
+    }
+
+    pub(super) async fn exchange(
+        &mut self,
+        author: &'static str,
+        asked: &Asked,
+        peer: SocketAddr,
+        get: bool,
+    ) -> Result<coredns_plugin::Reply, ExchangeError> {
+        self.session.exchange(author, asked, peer, get).await
+    }
+
+    fn share(&self, now: Instant) -> Option<Self> {
+        let (created, permit) = (self.created, Arc::clone(&self.permit));
+        self.session.share().map(|session| Self { session, created, used: now, permit })
+    }
 }
 
 impl Pool {
@@ -116,10 +152,45 @@ impl Pool {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| !Arc::ptr_eq(other, stream));
     }
 
+    /// A connection that speaks HTTP: a share of one that takes several requests, or the whole of one that does not.
+    pub(super) fn take_session(&self, keep: Keep, now: Instant) -> Option<PooledSession> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        retain_sessions(&mut sessions, keep, now);
+        if let Some(first) = sessions.first_mut()
+            && let Some(share) = first.share(now)
+        {
+            first.used = now;
+            return Some(share);
+        }
+        if sessions.is_empty() { None } else { Some(sessions.remove(0)) }
+    }
+
+    /// Keeps a share of a connection that takes several requests; tells whether there is one in the pool.
+    pub(super) fn share_session(&self, session: &PooledSession) -> bool {
+        let Some(share) = session.share(session.used) else { return false };
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.is_empty() {
+            sessions.push(share);
+        }
+        true
+    }
+
+    /// Gives a connection back that takes one request at a time.
+    pub(super) fn give_session(&self, mut session: PooledSession, now: Instant) {
+        session.used = now;
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+    }
+
+    /// Connections that speak HTTP and wait for requests.
+    pub(super) fn idle_sessions(&self) -> usize {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Closes what has not been used for long.
     pub(super) fn clean(&self, keep: Keep, now: Instant) {
         retain_udp(&mut self.udp.lock().unwrap_or_else(PoisonError::into_inner), keep, now);
         retain_streams(&mut self.streams.lock().unwrap_or_else(PoisonError::into_inner), keep, now);
+        retain_sessions(&mut self.sessions.lock().unwrap_or_else(PoisonError::into_inner), keep, now);
     }
 
     /// Closes everything; streams once their queries are answered.
@@ -127,6 +198,7 @@ impl Pool {
         self.udp.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let streams = std::mem::take(&mut *self.streams.lock().unwrap_or_else(PoisonError::into_inner));
         streams.iter().for_each(|stream| stream.retire());
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -137,7 +209,13 @@ impl Drop for Pool {
 }
 
 fn retain_udp(free: &mut Vec<UdpConnection>, keep: Keep, now: Instant) {
-    free.retain(|one| keep.holds(one.created, one.used, now) && now.saturating_duration_since(one.created) <= UDP_AGE_MAX);
+    free.retain(|one| {
+        keep.holds(one.created, one.used, now) && now.saturating_duration_since(one.created) <= UDP_AGE_MAX
+    });
+}
+
+fn retain_sessions(sessions: &mut Vec<PooledSession>, keep: Keep, now: Instant) {
+    sessions.retain(|one| one.session.is_open() && keep.holds(one.created, one.used, now));
 }
 
 fn retain_streams(streams: &mut Vec<Arc<Stream>>, keep: Keep, now: Instant) {
@@ -159,9 +237,13 @@ mod tests {
         let start = coredns_plugin::clock::now();
         let at = |millis| start + Duration::from_millis(millis);
         let keep = |max_age| Keep { expire: Duration::from_millis(100), max_age: Duration::from_millis(max_age) };
-        for (max_age, used, now, kept) in
-            [(0, 0, 100, true), (0, 0, 101, false), (0, 10_000, 10_100, true), (150, 200, 200, false), (200, 200, 200, true)]
-        {
+        for (max_age, used, now, kept) in [
+            (0, 0, 100, true),
+            (0, 0, 101, false),
+            (0, 10_000, 10_100, true),
+            (150, 200, 200, false),
+            (200, 200, 200, true),
+        ] {
             assert_eq!(keep(max_age).holds(start, at(used), at(now)), kept, "{max_age} {used} {now}");
         }
     }

@@ -16,9 +16,10 @@ use tokio_rustls::TlsConnector;
 use super::address::{Protocol, Target};
 use super::error::{ExchangeError, Reason};
 use super::health::{Health, HealthCheck};
+use super::https::{self, Session};
 use super::message::{Asked, cut_reply, parse_reply};
 use super::metrics::{Class, UpstreamMetrics};
-use super::pool::{Keep, Pool};
+use super::pool::{Keep, Pool, PooledSession};
 use super::stream::{Connected, Stream};
 use super::timing::{DialTimeout, RoundTrip};
 use super::udp::{Permit, UdpConnection, Waiting};
@@ -46,6 +47,8 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// The address that queries leave from.
     pub source: Option<IpAddr>,
+    /// DoH upstreams are asked with GET.
+    pub https_get: bool,
     /// Probes use TCP.
     pub force_tcp: bool,
     /// How upstreams are probed.
@@ -232,6 +235,7 @@ impl Upstream {
         let start = clock::now();
         let reply = match (self.target.protocol, way) {
             (Protocol::Dns, Way::Udp) => self.exchange_guarded(asked, signals).await?,
+            (Protocol::Https, _) => self.exchange_https(asked).await?,
             _ => self.exchange_stream(asked).await?,
         };
         let taken = clock::now().saturating_duration_since(start);
@@ -274,7 +278,8 @@ impl Upstream {
             }
         };
         let reply = connection.exchange(asked, &self.waiting(signals, self.settings.read_timeout)).await?;
-        if self.settings.max_idle == 0 || self.idle().0 < self.settings.max_idle {
+        let has_room = self.settings.max_idle == 0 || self.idle().0 < self.settings.max_idle;
+        if has_room && !self.is_stopped() {
             pool.give_udp(connection, clock::now());
         }
         Ok(reply)
@@ -308,13 +313,58 @@ impl Upstream {
         self.ask_stream(&pool, &stream, asked).await
     }
 
+    /// HTTPS, on a connection that is there or on a fresh one; both within one time.
+    async fn exchange_https(&self, asked: &Asked) -> Result<Reply, ExchangeError> {
+        let pool = self.pool()?;
+        let exchange = async {
+            if let Some(session) = pool.take_session(self.keep(), clock::now()) {
+                match self.ask_session(&pool, session, asked).await {
+                    Err(error) if error.is_closed() => {}
+                    outcome => return outcome,
+                }
+            }
+            let permit = Permit::take(&self.open_streams, CONNECTIONS_MAX);
+            let permit = permit.ok_or_else(|| self.unavailable("too many connections"))?;
+            let session = self.begin_session(self.dial.timeout()).await?;
+            self.ask_session(&pool, PooledSession::new(session, permit, clock::now()), asked).await
+        };
+        let late = || ExchangeError::read("tcp", None, self.target.address, Reason::TIMEOUT);
+        timeout(https::TIMEOUT, exchange).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn begin_session(&self, within: Duration) -> Result<Session, ExchangeError> {
+        let peer = self.target.address;
+        let start = clock::now();
+        let connected = connect(peer, self.settings.source, self.tls.clone(), within).await;
+        self.dial.observe(clock::now().saturating_duration_since(start));
+        Session::begin(connected?, peer).await
+    }
+
+    async fn ask_session(
+        &self,
+        pool: &Pool,
+        mut session: PooledSession,
+        asked: &Asked,
+    ) -> Result<Reply, ExchangeError> {
+        // One that takes several requests is there for others at once.
+        let shared = pool.share_session(&session);
+        let outcome = session.exchange(self.settings.plugin, asked, self.target.address, self.settings.https_get).await;
+        if outcome.is_ok() && !shared && !self.is_stopped() && !self.is_full(pool) {
+            pool.give_session(session, clock::now());
+        }
+        outcome
+    }
+
+    fn is_full(&self, pool: &Pool) -> bool {
+        self.settings.max_idle != 0 && pool.idle_sessions() >= self.settings.max_idle
+    }
+
     async fn ask_stream(&self, pool: &Pool, stream: &Arc<Stream>, asked: &Asked) -> Result<Reply, ExchangeError> {
         let outcome = stream.exchange(asked, self.settings.read_timeout).await;
         let reply = outcome.and_then(|octets| {
             // A reply that cannot be read breaks the frame of trust: the connection ends, and a fresh one is tried.
-            parse_reply(self.settings.plugin, &octets).map_err(|error| {
-                ExchangeError::read("tcp", None, self.target.address, error.to_string()).closing()
-            })
+            parse_reply(self.settings.plugin, &octets)
+                .map_err(|error| ExchangeError::read("tcp", None, self.target.address, error.to_string()).closing())
         });
         let limit = self.settings.max_idle;
         let surplus = || limit != 0 && stream.under_way() == 0 && self.idle().1 > limit;
@@ -363,16 +413,28 @@ impl Upstream {
     /// There is no reply in time.
     pub async fn ask_apart(&self, asked: &Asked, way: Way, read_timeout: Duration) -> Result<Reply, ExchangeError> {
         let (peer, source) = (self.target.address, self.settings.source);
-        let Some(permit) = Permit::take(&Arc::default(), 1) else { return Err(self.unavailable("too many connections")) };
+        let Some(permit) = Permit::take(&Arc::default(), 1) else {
+            return Err(self.unavailable("too many connections"));
+        };
         if self.target.protocol == Protocol::Dns && way == Way::Udp {
             let connection = UdpConnection::open(peer, source, permit)?;
             return connection.exchange(asked, &self.waiting(&Signals::default(), read_timeout)).await;
+        }
+        if self.target.protocol == Protocol::Https {
+            let exchange = async {
+                let mut session = self.begin_session(APART_DIAL).await?;
+                session.exchange(self.settings.plugin, asked, peer, self.settings.https_get).await
+            };
+            let late = || ExchangeError::read("tcp", None, peer, Reason::TIMEOUT);
+            return timeout(read_timeout, exchange).await.unwrap_or_else(|_| Err(late()));
         }
         let stream = Stream::open("tcp", peer, permit, connect(peer, source, self.tls.clone(), APART_DIAL), || {});
         let octets = stream.exchange(asked, read_timeout).await;
         stream.retire();
         // Header and question are right, which is all that a probe wants to know.
-        octets.map(|octets| parse_reply(self.settings.plugin, &octets).unwrap_or_else(|_| cut_reply(self.settings.plugin, &octets)))
+        octets.map(|octets| {
+            parse_reply(self.settings.plugin, &octets).unwrap_or_else(|_| cut_reply(self.settings.plugin, &octets))
+        })
     }
 }
 
@@ -393,8 +455,12 @@ async fn connect(
         stream.set_nodelay(true)?;
         let local = stream.local_addr().ok();
         Ok::<Connected, std::io::Error>(match tls {
-            Some((connector, name)) => Connected { io: Box::new(connector.connect(name, stream).await?), local },
-            None => Connected { io: Box::new(stream), local },
+            Some((connector, name)) => {
+                let stream = connector.connect(name, stream).await?;
+                let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                Connected { io: Box::new(stream), local, is_http2 }
+            }
+            None => Connected { io: Box::new(stream), local, is_http2: false },
         })
     };
     match timeout(within, dial).await {

@@ -33,6 +33,8 @@ pub(super) struct Connected {
     pub(super) io: Box<dyn Io>,
     /// The address at this end.
     pub(super) local: Option<SocketAddr>,
+    /// The peer has chosen HTTP/2.
+    pub(super) is_http2: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -110,7 +112,7 @@ impl Stream {
         queue: mpsc::UnboundedReceiver<Vec<u8>>,
         ignored: &(dyn Fn() + Send + Sync),
     ) -> ExchangeError {
-        let Connected { io, local } = match dial.await {
+        let Connected { io, local, .. } = match dial.await {
             Ok(connected) => connected,
             Err(error) => return error,
         };
@@ -153,7 +155,11 @@ impl Stream {
     }
 
     /// Sends the question and waits for the octets of its reply.
-    pub(super) async fn exchange(self: &Arc<Self>, asked: &Asked, read_timeout: Duration) -> Result<Vec<u8>, ExchangeError> {
+    pub(super) async fn exchange(
+        self: &Arc<Self>,
+        asked: &Asked,
+        read_timeout: Duration,
+    ) -> Result<Vec<u8>, ExchangeError> {
         let (sender, reply) = oneshot::channel();
         let Some(ticket) = self.enter(asked, sender) else { return Err(self.end()) };
         let mut phase = self.phase.subscribe();

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use coredns_plugin::corefile::{os_error_text, read_regular_file};
-use rustls::client::danger::ServerCertVerifier;
 use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -76,7 +76,8 @@ impl TlsFiles {
         let chain = CertificateDer::pem_slice_iter(&read(certificate).map_err(|error| refused(&error))?)
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| refused(&error))?;
-        let key = PrivateKeyDer::from_pem_slice(&read(key).map_err(|error| refused(&error))?).map_err(|error| refused(&error))?;
+        let key = PrivateKeyDer::from_pem_slice(&read(key).map_err(|error| refused(&error))?)
+            .map_err(|error| refused(&error))?;
         builder.with_client_auth_cert(chain, key).map_err(|error| refused(&error))
     }
 }
@@ -131,7 +132,12 @@ impl ServerCertVerifier for NoRoots {
         certificate: &CertificateDer<'_>,
         signature: &rustls::DigitallySignedStruct,
     ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        rustls::crypto::verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -140,7 +146,12 @@ impl ServerCertVerifier for NoRoots {
         certificate: &CertificateDer<'_>,
         signature: &rustls::DigitallySignedStruct,
     ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        rustls::crypto::verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use coredns_plugin::{Hexdump, Reply, clock};
+use tokio::io::{Interest, Ready};
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tokio::time::{timeout, timeout_at};
@@ -76,11 +77,6 @@ impl UdpConnection {
         Ok(Self { socket, local, peer, created: now, used: now, exchanges: 0, _permit: permit })
     }
 
-    /// The address that it was given.
-    pub(super) const fn local(&self) -> Option<SocketAddr> {
-        self.local
-    }
-
     async fn send(&self, asked: &Asked, id: u16) -> Result<(), ExchangeError> {
         let failed = |reason: Reason| ExchangeError::write("udp", self.local, self.peer, String::from(reason));
         let mut again = true;
@@ -114,15 +110,17 @@ impl UdpConnection {
         let mut refused = None;
         let mut wrong_ids = 0;
         loop {
-            match timeout_at(deadline, self.socket.readable()).await {
-                Ok(Ok(())) => {}
+            // What ICMP says makes a socket erroneous, not readable.
+            let ready = match timeout_at(deadline, self.socket.ready(Interest::READABLE | Interest::ERROR)).await {
+                Ok(Ok(ready)) => ready,
                 Ok(Err(error)) => return Err(ExchangeError::read("udp", self.local, self.peer, &error)),
                 Err(_) => {
                     let timed_out = || ExchangeError::read("udp", self.local, self.peer, Reason::TIMEOUT);
                     return Err(refused.unwrap_or_else(timed_out));
                 }
-            }
-            match self.receive(asked, id, waiting) {
+            };
+            let received = self.take_error(ready).and_then(|()| self.receive(asked, id, waiting));
+            match received {
                 Ok(Received::Reply(reply)) => return Ok(reply),
                 Ok(Received::Ignored(verdict)) => {
                     waiting.metrics.ignored.inc();
@@ -139,6 +137,22 @@ impl UdpConnection {
                     refused = Some(ExchangeError::read("udp", self.local, self.peer, &error));
                 }
             }
+        }
+    }
+
+    /// The error that the socket is in, where there is one.
+    fn take_error(&self, ready: Ready) -> io::Result<()> {
+        if !ready.is_error() {
+            return Ok(());
+        }
+        let taken = self.socket.try_io(Interest::ERROR, || match self.socket.take_error()? {
+            Some(error) => Err(error),
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        });
+        match taken {
+            // There is none any more: what can be read decides.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            taken => taken,
         }
     }
 

@@ -4,6 +4,12 @@
 #![forbid(unsafe_code)]
 
 mod common;
+#[cfg(plugin = "forward")]
+mod forward;
+#[cfg(plugin = "forward")]
+mod forward_behaviour;
+#[cfg(plugin = "forward")]
+mod forward_doh;
 #[cfg(plugin = "hosts")]
 mod hosts;
 #[cfg(plugin = "kubernetes")]
@@ -23,6 +29,8 @@ fn data(name: &str) -> PathBuf {
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = Vec::new();
+    #[cfg(plugin = "forward")]
+    trials.extend(forward::all());
     #[cfg(plugin = "hosts")]
     trials.extend(hosts::all());
     #[cfg(plugin = "kubernetes")]

@@ -9,6 +9,7 @@ pub mod process;
 mod readme;
 mod records;
 mod stanza;
+mod tls;
 mod upstream;
 pub mod vectors;
 
@@ -19,4 +20,5 @@ pub use log::LogCapture;
 pub use readme::{readme_examples, set_up_examples};
 pub use records::{Section, check_section, same_records};
 pub use stanza::{set_up, set_up_block, start_parts, stop_parts};
+pub use tls::{HttpSeen, TlsFront, serve_http};
 pub use upstream::{Act, MockUpstream, Seen};

@@ -43,8 +43,9 @@ impl Act {
         Self::Answer(records.iter().map(|&record| record.to_owned()).collect())
     }
 
-    /// Octets of the message that this sends to the query `message`.
-    fn octets(&self, query: &Message) -> Option<Vec<u8>> {
+    /// Octets of the message that this sends to the query `query`; nothing for what sends none.
+    #[must_use]
+    pub fn octets(&self, query: &Message) -> Option<Vec<u8>> {
         let reply = |bits: u16, id: u16, records: &[String]| {
             let records: Vec<Record> = records
                 .iter()

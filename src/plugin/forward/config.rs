@@ -112,7 +112,6 @@ impl Config {
     /// Tells whether a query for `name` is forwarded. The zone itself is, even where it is excepted.
     #[must_use]
     pub fn matches(&self, name: &Name) -> bool {
-        name.is_within(&self.from)
-            && (*name == self.from || !self.except.iter().any(|except| name.is_within(except)))
+        name.is_within(&self.from) && (*name == self.from || !self.except.iter().any(|except| name.is_within(except)))
     }
 }

@@ -50,7 +50,9 @@ impl<'a> Walk<'a> {
                 self.at = 0;
                 self.down = 0;
             }
-            let Some(upstream) = self.order.get(self.at).and_then(|at| self.list.get(*at)) else { return Choice::Nobody };
+            let Some(upstream) = self.order.get(self.at).and_then(|at| self.list.get(*at)) else {
+                return Choice::Nobody;
+            };
             self.at += 1;
             if !upstream.is_down() {
                 return Choice::Healthy(Arc::clone(upstream));
@@ -130,9 +132,15 @@ mod tests {
 
     #[test]
     fn tries_are_bounded() {
-        for (option, upstreams, expected) in
-            [(None, 1, 2), (None, 3, 6), (None, 100, 40), (Some(0), 1, 40), (Some(1), 5, 1), (Some(7), 1, 7), (Some(9999), 1, 40)]
-        {
+        for (option, upstreams, expected) in [
+            (None, 1, 2),
+            (None, 3, 6),
+            (None, 100, 40),
+            (Some(0), 1, 40),
+            (Some(1), 5, 1),
+            (Some(7), 1, 7),
+            (Some(9999), 1, 40),
+        ] {
             assert_eq!(tries(option, upstreams), expected, "{option:?} {upstreams}");
         }
     }

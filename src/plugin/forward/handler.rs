@@ -98,7 +98,9 @@ impl Forward {
                         break;
                     }
                 }
-                Ok(reply) if self.config.failover.contains(&reply.rcode) && failed_over + 1 < list.len() => failed_over += 1,
+                Ok(reply) if self.config.failover.contains(&reply.rcode) && failed_over + 1 < list.len() => {
+                    failed_over += 1
+                }
                 Ok(reply) if self.followed && self.goes_on(&reply) => return next.serve(query).wait().await,
                 Ok(reply) => return reply.into(),
             }
@@ -136,7 +138,8 @@ impl Forward {
             () = signals.refused.notified() => true,
             () = sleep(upstream.late_after()) => false,
         };
-        let other = if self.races.spend(refused || upstream.health().is_suspect()) { walk.beside(upstream) } else { None };
+        let other =
+            if self.races.spend(refused || upstream.health().is_suspect()) { walk.beside(upstream) } else { None };
         let Some(other) = other else {
             let outcome = first.await;
             return (Arc::clone(upstream), outcome);
@@ -185,12 +188,19 @@ impl Forward {
 
     /// Tells whether there is no need to wait for another upstream.
     fn is_good(&self, outcome: &Result<Reply, ExchangeError>) -> bool {
-        let refuses = |rcode| matches!(rcode, Rcode::SERVFAIL | Rcode::REFUSED) || self.config.failover.contains(&rcode);
+        let refuses =
+            |rcode| matches!(rcode, Rcode::SERVFAIL | Rcode::REFUSED) || self.config.failover.contains(&rcode);
         outcome.as_ref().is_ok_and(|reply| !refuses(reply.rcode))
     }
 
     /// One try.
-    async fn ask(&self, query: &Query, asked: &Asked, upstream: &Upstream, signals: &Signals) -> Result<Reply, ExchangeError> {
+    async fn ask(
+        &self,
+        query: &Query,
+        asked: &Asked,
+        upstream: &Upstream,
+        signals: &Signals,
+    ) -> Result<Reply, ExchangeError> {
         if let Some(metadata) = query.metadata() {
             metadata.set("forward/upstream", upstream.label());
         }

@@ -9,7 +9,10 @@ use crate::upstream;
 
 /// All upstreams were down when one was to be chosen.
 pub(super) static HEALTHCHECK_BROKEN: LazyLock<IntCounter> = LazyLock::new(|| {
-    counter("coredns_forward_healthcheck_broken_total", "Counter of the number of complete failures of the healthchecks.")
+    counter(
+        "coredns_forward_healthcheck_broken_total",
+        "Counter of the number of complete failures of the healthchecks.",
+    )
 });
 /// Queries beyond `max_concurrent`.
 pub(super) static MAX_CONCURRENT_REJECTS: LazyLock<IntCounter> = LazyLock::new(|| {

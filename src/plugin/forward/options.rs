@@ -42,11 +42,10 @@ pub(super) fn read(setup: &mut Setup<'_, '_>, config: &mut Config, name: &str) -
         }
         "policy" => {
             let text = one(setup)?;
-            config.policy =
-                Policy::from_text(text).ok_or_else(|| {
-                    let remedy = "the policies are random, round_robin and sequential";
-                    setup.error(format!("unknown policy '{text}'")).with_remedy(remedy)
-                })?;
+            config.policy = Policy::from_text(text).ok_or_else(|| {
+                let remedy = "the policies are random, round_robin and sequential";
+                setup.error(format!("unknown policy '{text}'")).with_remedy(remedy)
+            })?;
         }
         "health_check" => health_check(setup, config)?,
         "next" => config.next.extend(rcodes(setup)?),
@@ -187,7 +186,8 @@ fn rcodes(setup: &mut Setup<'_, '_>) -> Result<Vec<Rcode>> {
     let mut rcodes = Vec::new();
     for text in several(setup)? {
         let upper = text.to_uppercase();
-        let known = (0..=u8::MAX).map(|number| Rcode(number.into())).find(|rcode| rcode.mnemonic() == Some(upper.as_str()));
+        let known =
+            (0..=u8::MAX).map(|number| Rcode(number.into())).find(|rcode| rcode.mnemonic() == Some(upper.as_str()));
         let rcode = if upper == "NOTIMPL" { Some(Rcode::NOTIMP) } else { known };
         rcodes.push(rcode.ok_or_else(|| setup.error(format!("{text} is not a valid rcode")))?);
     }

@@ -86,8 +86,14 @@ impl Config {
         if found { Ok(()) } else { Err(setup.error("no valid upstream addresses found")) }
     }
 
-    fn check_server_name(&self, setup: &Setup<'_, '_>, protocol: Protocol, name: &str, shown: &str) -> Result<(), SetupError> {
-        if protocol != Protocol::Tls || name.is_empty() {
+    fn check_server_name(
+        &self,
+        setup: &Setup<'_, '_>,
+        protocol: Protocol,
+        name: &str,
+        shown: &str,
+    ) -> Result<(), SetupError> {
+        if protocol == Protocol::Dns || name.is_empty() {
             return Ok(());
         }
         match &self.tls_servername {

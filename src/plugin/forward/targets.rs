@@ -45,7 +45,7 @@ pub fn classify(text: &str, path: impl Fn(&str) -> PathBuf) -> Result<Source, St
     // What stands behind `%` is a zone on plain upstreams, and the name of a certificate on others.
     let with_zone = if protocol == Protocol::Dns { split_scheme(text).1 } else { rest };
     if let Some(address) = parse_socket_address(with_zone, protocol.default_port()) {
-        let server_name = Some(name).filter(|name| protocol == Protocol::Tls && !name.is_empty()).map(str::to_owned);
+        let server_name = Some(name).filter(|name| protocol != Protocol::Dns && !name.is_empty()).map(str::to_owned);
         return Ok(Source::Address(Target { address, protocol, server_name }));
     }
     let file = path(rest);
@@ -73,7 +73,8 @@ pub fn expand(lists: &[Vec<Target>]) -> Vec<Target> {
 /// # Errors
 /// It cannot be read; worded for people.
 pub(super) fn read_file(path: &Path) -> Result<Vec<Target>, String> {
-    let servers = read_nameservers(path).map_err(|error| format!("open {}: {}", path.display(), os_error_text(&error)))?;
+    let servers =
+        read_nameservers(path).map_err(|error| format!("open {}: {}", path.display(), os_error_text(&error)))?;
     Ok(servers.into_iter().map(|address| Target { address, protocol: Protocol::Dns, server_name: None }).collect())
 }
 
@@ -89,7 +90,8 @@ pub(super) async fn resolve(host: &HostEntry, resolvers: &[SocketAddr]) -> Resul
 }
 
 async fn ask_system(host: &HostEntry) -> Result<Vec<IpAddr>, String> {
-    let found = tokio::net::lookup_host((host.hostname.as_str(), host.port)).await.map_err(|error| error.to_string())?;
+    let found =
+        tokio::net::lookup_host((host.hostname.as_str(), host.port)).await.map_err(|error| error.to_string())?;
     let (mut v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = found.map(|address| address.ip()).partition(IpAddr::is_ipv4);
     v4.extend(v6);
     if v4.is_empty() { Err("no addresses found".to_owned()) } else { Ok(v4) }
@@ -122,6 +124,7 @@ fn resolver_upstream(address: SocketAddr) -> Arc<Upstream> {
         max_idle: 0,
         read_timeout: RESOLVER_TIMEOUT,
         source: None,
+        https_get: false,
         force_tcp: false,
         check: HealthCheck::default(),
     };

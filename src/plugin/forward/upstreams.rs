@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use rustls::client::Resumption;
 use tokio::time::sleep;
 
-use super::config::Config;
+use super::config::{Config, DohMethod};
 use super::targets::{self, Source, expand};
 use crate::upstream::{Prober, Protocol, Settings, Target, Upstream};
 
@@ -38,18 +38,21 @@ pub struct Upstreams {
 struct Tls {
     base: ClientConfig,
     /// Protects the table; held while the list of upstreams is made.
-    by_name: Mutex<BTreeMap<String, Arc<ClientConfig>>>,
+    by_name: Mutex<BTreeMap<(Protocol, String), Arc<ClientConfig>>>,
 }
 
 impl Tls {
-    fn config(&self, name: &str) -> Arc<ClientConfig> {
+    fn config(&self, protocol: Protocol, name: &str) -> Arc<ClientConfig> {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let mut config = self.base.clone();
             config.resumption = Resumption::in_memory_sessions(SESSIONS);
+            if protocol == Protocol::Https {
+                config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+            }
             Arc::new(config)
         };
-        Arc::clone(by_name.entry(name.to_owned()).or_insert_with(make))
+        Arc::clone(by_name.entry((protocol, name.to_owned())).or_insert_with(make))
     }
 }
 
@@ -66,6 +69,7 @@ impl Upstreams {
             max_idle: config.max_idle_conns,
             read_timeout: config.read_timeout,
             source: config.source_address,
+            https_get: config.doh_method == DohMethod::Get,
             force_tcp: config.force_tcp,
             check: config.check.clone(),
         });
@@ -136,7 +140,7 @@ impl Upstreams {
         }
         let tls = self.tls.as_ref().filter(|_| target.protocol != Protocol::Dns).map(|tls| {
             let name = self.server_name(&target);
-            (tls.config(name.as_deref().unwrap_or_default()), name)
+            (tls.config(target.protocol, name.as_deref().unwrap_or_default()), name)
         });
         let tls = tls.as_ref().map(|(config, name)| (Arc::clone(config), name.as_deref()));
         Upstream::new(target, Arc::clone(&self.settings), tls)
@@ -219,7 +223,8 @@ impl Upstreams {
         }
         for source in &self.sources {
             let Source::File(path) = source else { continue };
-            for stub in targets::read_file(path).unwrap_or_default().iter().filter(|one| one.address.ip().is_loopback()) {
+            for stub in targets::read_file(path).unwrap_or_default().iter().filter(|one| one.address.ip().is_loopback())
+            {
                 tracing::warn!(
                     target: "plugin/forward",
                     "Name server {} of {} is a resolver on this host: queries go round if it asks this server; name \
