@@ -81,6 +81,11 @@ fn example_corefile() -> String {
     replaced(&corefile, "manifests examples/cluster", &format!("manifests {}", cluster.display()))
 }
 
+#[expect(clippy::print_stdout, reason = "a test that does less than it could says so")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
 #[test]
 fn the_queries_of_the_readme_get_the_answers_of_the_readme() {
     let digs = digs(&read("README.md"));
@@ -88,8 +93,7 @@ fn the_queries_of_the_readme_get_the_answers_of_the_readme() {
     let server = Running::start(BINARY, &example_corefile());
     if let Err(error) = Command::new("dig").arg("-v").output() {
         assert!(std::env::var_os("CI").is_none_or(|value| value != "true"), "dig: {error}; install bind9-dnsutils");
-        server.client(".").udp("web.shop.svc.cluster.local A");
-        println!("dig: {error}; the queries of README.md are not asked. Install bind9-dnsutils");
+        say(&format!("dig: {error}; the queries of README.md are not asked. Install bind9-dnsutils"));
         return;
     }
     let port = server.port_of(".").to_string();

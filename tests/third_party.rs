@@ -44,7 +44,8 @@ fn workspace() -> (MutexGuard<'static, ()>, Workspace) {
             symlink(entry.path(), link).expect("a link");
         }
     }
-    for name in CHANGED {
+    workspace.write("Cargo.toml", &manifest());
+    for name in ["Cargo.lock", "plugin.cfg"] {
         workspace.write(name, &original(name));
     }
     (guard, workspace)
@@ -67,6 +68,12 @@ impl Workspace {
         command.env("CARGO_TARGET_DIR", target);
         command.output().expect("cargo can be run")
     }
+}
+
+/// The workspace's manifest with a version of its own: cargo keeps what it builds by name and version, and what the copy
+/// is built into must not take the place of what the tests around this one are built from.
+fn manifest() -> String {
+    replaced(&original("Cargo.toml"), "[workspace.package]\nversion = \"", "[workspace.package]\nversion = \"9")
 }
 
 /// A file of the repository.
@@ -96,8 +103,7 @@ fn a_plugin_of_another_crate_is_built_in_and_serves() {
     let cfg = original("plugin.cfg");
     let cache = cfg.lines().find(|line| line.trim_start_matches(['#', ' ']).starts_with("cache:")).expect("cache");
     workspace.write("plugin.cfg", &replaced(&cfg, cache, &format!("{PLUGIN_LINE}\n{cache}")));
-    let manifest =
-        replaced(&original("Cargo.toml"), "[[bin]]\nname = \"coredns-rs\"", &format!("[[bin]]\nname = \"{BINARY}\""));
+    let manifest = replaced(&manifest(), "[[bin]]\nname = \"coredns-rs\"", &format!("[[bin]]\nname = \"{BINARY}\""));
     workspace.write(
         "Cargo.toml",
         &replaced(&manifest, "\n[dependencies]\n", &format!("\n[dependencies]\n{DEPENDENCY_LINE}\n")),

@@ -4,5 +4,10 @@
 //! including these files.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "server")]
+pub mod corefile;
 pub mod reference;
+pub mod replay;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod wire;

@@ -116,3 +116,30 @@ fn insert(table: &mut Table) -> Ticket {
     core_metrics::CONNECTIONS.inc();
     Ticket { id, entry }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_newcomer_costs_one_connection() {
+        const BOUND: usize = 3;
+        // An earlier end leaves a notice that nobody waited for.
+        drop(admit_within(BOUND).await);
+        let [first, second, third] = [admit_within(BOUND).await, admit_within(BOUND).await, admit_within(BOUND).await];
+        let [first, second, third] = [first, second, third].map(|ticket| ticket.expect("there is room"));
+        first.touch();
+        // All are busy: the newcomer has to go.
+        assert!(admit_within(BOUND).await.is_none());
+        assert!(second.evicted().now_or_never().is_some(), "it is idle for longest");
+        // The next newcomer has its turn with another one, which ends.
+        let third = tokio::spawn(async move { third.evicted().await });
+        let fourth = admit_within(BOUND).await.expect("the third has made room");
+        assert!(third.await.is_ok());
+        for (name, ticket) in [("first", &first), ("second", &second), ("fourth", &fourth)] {
+            assert!(ticket.evicted().now_or_never().is_none(), "{name} need not end");
+        }
+    }
+}

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coredns_plugin::corefile::{Corefile, ParseError};
-use coredns_plugin::{BlockConfig, Descriptor, HttpEndpoint, ReloadSettings, ServerInfo, Start};
+use coredns_plugin::{BlockConfig, Descriptor, HttpEndpoint, Lifecycle, ReloadSettings, ServerInfo, Start};
 
 use super::dispatch::{Dispatcher, Site};
 use super::endpoint::Shared;
 use super::http::{Handover, HttpListeners};
-use super::instance::{Block, Instance, Listener};
+use super::instance::{Block, Instance, Listener, Part};
 use super::logging;
 use super::sockets::{Pair, Place};
-use super::worker::{Workers, usable_cpus};
+use super::worker::Workers;
 
 /// How long queries in flight keep an old instance alive after a reload.
 const RETIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ struct Live {
 }
 
 /// A running server.
-pub struct Server {
+pub(super) struct Server {
     registry: &'static [&'static Descriptor],
     dns_port: String,
     workers: Workers,
@@ -109,7 +109,7 @@ impl Server {
 
     /// Puts an instance in the place of the running one, or in the first place.
     async fn install(&mut self, instance: Instance, first: bool) -> Result<(), String> {
-        let Instance { blocks, listeners, warnings, .. } = instance;
+        let Instance { blocks, listeners, parts, warnings } = instance;
         warnings.iter().for_each(|warning| tracing::warn!(target: "server", "{}", warning.explain()));
         let workers = listeners.iter().map(sockets_of).max().unwrap_or(0);
         self.workers.ensure(workers).map_err(|error| format!("starting workers: {error}"))?;
@@ -118,7 +118,7 @@ impl Server {
         // can fail, since from then on queries arrive.
         self.open(&listeners, &mut opened, |place| place.port == 0)?;
         let infos: Vec<Arc<ServerInfo>> = listeners.iter().map(|listener| self.info(listener, &opened)).collect();
-        let next = Running::new(blocks, &listeners, &infos, first);
+        let next = Running::new((blocks, parts), &listeners, &infos, first);
         let handover = match self.prepare(&next, &listeners, &mut opened, first).await {
             Ok(handover) => handover,
             Err(error) => {
@@ -159,8 +159,12 @@ impl Server {
             return Ok(None);
         }
         next.start().await?;
+        let handover = self.http.replace(next.endpoints()).await?;
+        // New listeners before further sockets of those that are served: from the moment it is open, such a socket is
+        // sent queries, and they would be lost if something failed after it.
+        self.open(listeners, opened, |place| self.live(place).is_none())?;
         self.open(listeners, opened, |_| true)?;
-        self.http.replace(next.endpoints()).await.map(Some)
+        Ok(Some(handover))
     }
 
     /// Opens the sockets of listeners that are neither served nor open yet.
@@ -251,15 +255,25 @@ impl Opened {
 
 /// One socket a worker, unless `multisocket` says otherwise.
 fn sockets_of(listener: &Listener) -> usize {
-    listener.sockets.unwrap_or_else(usable_cpus)
+    listener.sockets.unwrap_or_else(coredns_plugin::usable_cpus)
 }
 
-/// The blocks of an instance, with what their parts are told at the start.
+/// The blocks and parts of an instance.
 #[derive(Default)]
-struct Running(Vec<(Block, Start)>);
+pub(super) struct Running {
+    /// With what the parts of each are told at the start.
+    blocks: Vec<(Block, Start)>,
+    /// With the places of their blocks, in the order of the start.
+    parts: Vec<Part>,
+}
 
 impl Running {
-    fn new(blocks: Vec<Block>, listeners: &[Listener], infos: &[Arc<ServerInfo>], first: bool) -> Self {
+    pub(super) fn new(
+        (blocks, parts): (Vec<Block>, Vec<Part>),
+        listeners: &[Listener],
+        infos: &[Arc<ServerInfo>],
+        first: bool,
+    ) -> Self {
         let shared = Arc::new(coredns_plugin::Shared::default());
         let start = |(at, block): (usize, Block)| {
             let serves = |listener: &Listener| listener.zones.iter().any(|(_, block)| *block == at);
@@ -274,57 +288,58 @@ impl Running {
             };
             (block, start)
         };
-        Self(blocks.into_iter().enumerate().map(start).collect())
+        Self { blocks: blocks.into_iter().enumerate().map(start).collect(), parts }
     }
 
     fn endpoints(&self) -> Vec<HttpEndpoint> {
-        self.0.iter().flat_map(|(block, _)| block.config.http.clone()).collect()
+        self.blocks.iter().flat_map(|(block, _)| block.config.http.clone()).collect()
     }
 
-    async fn start(&self) -> Result<(), String> {
-        for (block, start) in &self.0 {
-            for part in &block.config.parts {
-                part.start(start).await.map_err(|error| error.to_string())?;
-            }
+    /// The parts, each with what it is told.
+    fn parts(&self) -> impl Iterator<Item = (&dyn Lifecycle, &Start)> {
+        self.parts.iter().filter_map(|(at, part)| Some((&**part, &self.blocks.get(*at)?.1)))
+    }
+
+    pub(super) async fn start(&self) -> Result<(), String> {
+        for (part, start) in self.parts() {
+            part.start(start).await.map_err(|error| error.to_string())?;
         }
         Ok(())
     }
 
     async fn serving(&self) {
-        for (block, start) in &self.0 {
-            for part in &block.config.parts {
-                part.serving(start).await;
-            }
+        for (part, start) in self.parts() {
+            part.serving(start).await;
         }
     }
 
     async fn lameduck(&self) {
-        for part in self.0.iter().flat_map(|(block, _)| &block.config.parts) {
+        for (part, _) in self.parts() {
             part.lameduck().await;
         }
     }
 
-    async fn stop(&self) {
-        for part in self.0.iter().flat_map(|(block, _)| &block.config.parts) {
+    pub(super) async fn stop(&self) {
+        for (part, _) in self.parts() {
             part.stop().await;
         }
     }
 
     /// The settings of the watch over the Corefile: those of the last block that has any.
     fn reload(&self) -> Option<ReloadSettings> {
-        self.0.iter().rev().find_map(|(block, _)| block.config.reload)
+        self.blocks.iter().rev().find_map(|(block, _)| block.config.reload)
     }
 
     /// Whether debug lines are logged: one block anywhere is enough.
     fn debug(&self) -> bool {
-        self.0.iter().any(|(block, _)| block.config.debug)
+        self.blocks.iter().any(|(block, _)| block.config.debug)
     }
 
-    fn dispatcher(&self, listener: &Listener, info: &Arc<ServerInfo>) -> Dispatcher {
+    pub(super) fn dispatcher(&self, listener: &Listener, info: &Arc<ServerInfo>) -> Dispatcher {
         let mut sites: HashMap<usize, Arc<Site>> = HashMap::new();
         let mut blocks = Vec::new();
         for (zone, at) in &listener.zones {
-            let Some((block, start)) = self.0.get(*at) else { continue };
+            let Some((block, start)) = self.blocks.get(*at) else { continue };
             let site = sites.entry(*at).or_insert_with(|| {
                 let BlockConfig { view, metadata, .. } = &block.config;
                 Arc::new(Site::new(Arc::clone(&start.plugins), view.clone(), metadata.clone()))
@@ -336,7 +351,7 @@ impl Running {
 }
 
 /// Sets a configuration up; the first error as one line.
-fn build(registry: &[&Descriptor], corefile: &Corefile, dns_port: &str) -> Result<Instance, String> {
+pub(super) fn build(registry: &[&Descriptor], corefile: &Corefile, dns_port: &str) -> Result<Instance, String> {
     corefile.warnings.iter().for_each(|warning| tracing::warn!(target: "server", "{warning}"));
     Instance::build(corefile, registry, dns_port)
         .map_err(|errors| errors.first().map_or_else(|| "no reason was given".to_owned(), ParseError::explain))

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use coredns_plugin::{
     Answer, BoxFuture, Core, Failure, Metadata, Next, Outcome, Plugin, Query, ServerInfo, View, Zones,
 };
-use coredns_wire::{Class, Name, Rcode, RrType};
+use coredns_wire::{Class, Name, Opcode, Rcode, RrType};
 
 use super::panics;
 
@@ -118,8 +118,10 @@ impl Dispatcher {
     /// (RFC 4035 §3.1.4.1, and as CoreDNS does it).
     #[inline]
     pub(crate) fn route(&self, query: &mut Query) -> Route<'_> {
-        if query.qclass() != Class::IN && !self.any_class {
-            return Route::Refused(Rcode::REFUSED);
+        if query.qclass() != Class::IN
+            && let Some(refused) = self.refuse_class(query)
+        {
+            return refused;
         }
         if query.edns().is_some_and(|edns| edns.version != 0) {
             return Route::BadVersion;
@@ -133,6 +135,15 @@ impl Dispatcher {
             }
         }
         Route::Refused(Rcode::REFUSED)
+    }
+
+    /// Other classes reach only blocks that take them; in a NOTIFY those of RFC 2136 make no sense at all.
+    #[cold]
+    fn refuse_class(&self, query: &Query) -> Option<Route<'static>> {
+        match (query.header().opcode(), query.qclass()) {
+            (Opcode::NOTIFY, Class::NONE | Class::ANY) => Some(Route::Refused(Rcode::FORMERR)),
+            _ => (!self.any_class).then_some(Route::Refused(Rcode::REFUSED)),
+        }
     }
 
     fn route_to_parent(&self, query: &mut Query) -> Route<'_> {

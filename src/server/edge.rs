@@ -119,7 +119,7 @@ fn put(query: &Query, rcode: Rcode, bits: u16, sections: [&[Record]; 3], opt: &[
         compress_above,
     };
     let Encoded { truncated } = encode_into(&outgoing, out);
-    debug_assert!(coredns_wire::Message::parse(&out[start..]).is_ok(), "unreadable reply to {:?}", query.name());
+    debug_assert!(coredns_wire::Message::check(&out[start..]).is_ok(), "unreadable reply to {:?}", query.name());
     Written { rcode, truncated }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use coredns_plugin::{ServerInfo, Timeouts};
 use tokio::sync::Notify;
 
+use super::core_metrics;
 use super::dispatch::Dispatcher;
 use super::slot::Handle;
 
@@ -77,6 +78,8 @@ pub(crate) struct Endpoint {
     shared: Arc<Shared>,
     handle: RefCell<Arc<Handle>>,
     limits: Cell<Limits>,
+    /// Queries of connections that wait for I/O.
+    waiting: Cell<usize>,
     stopping: Cell<bool>,
     stop: Notify,
 }
@@ -90,6 +93,7 @@ impl Endpoint {
             shared,
             handle: RefCell::new(Arc::new(Handle { dispatcher })),
             limits: Cell::new(limits),
+            waiting: Cell::new(0),
             stopping: Cell::new(false),
             stop: Notify::new(),
         })
@@ -109,6 +113,23 @@ impl Endpoint {
     /// Tells whether this is the worker's part of `shared`.
     pub(crate) fn is_of(&self, shared: &Arc<Shared>) -> bool {
         Arc::ptr_eq(&self.shared, shared)
+    }
+
+    /// Queries of this worker's connections to the listener that wait for I/O.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.get()
+    }
+
+    /// One more query of a connection waits.
+    pub(crate) fn begin_wait(&self) {
+        self.waiting.set(self.waiting.get() + 1);
+        core_metrics::PENDING.inc();
+    }
+
+    /// So many queries of a connection wait no longer.
+    pub(crate) fn end_waits(&self, count: usize) {
+        self.waiting.set(self.waiting.get().saturating_sub(count));
+        core_metrics::PENDING.sub(count as i64);
     }
 
     /// Takes over what the control plane has set; queries under way keep what they have.

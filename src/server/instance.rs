@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coredns_plugin::corefile::{
     Corefile, Listening, ParseError, Scheme, ServerBlock, ZoneAddress, block_addresses, find_conflicts,
 };
-use coredns_plugin::{BlockConfig, Descriptor, Plugin, Setup, Zones};
+use coredns_plugin::{BlockConfig, Descriptor, Lifecycle, Plugin, Setup, Zones};
 use coredns_wire::Name;
 
 use super::endpoint::Limits;
@@ -38,12 +38,18 @@ pub(crate) struct Listener {
     pub(crate) stacktrace: bool,
 }
 
+/// What starts and stops with an instance, with the place of its block.
+pub(crate) type Part = (usize, Arc<dyn Lifecycle>);
+
 /// A configuration, set up.
 pub(crate) struct Instance {
     /// The blocks in the order of the Corefile.
     pub(crate) blocks: Vec<Block>,
     /// The listeners in the order of the Corefile.
     pub(crate) listeners: Vec<Listener>,
+    /// What starts and stops with the instance, each with the place of its block, in the order of the start: that of
+    /// plugin.cfg, and of the blocks for one plugin.
+    pub(crate) parts: Vec<Part>,
     /// What is legal and surely not meant.
     pub(crate) warnings: Vec<ParseError>,
 }
@@ -61,6 +67,7 @@ impl Instance {
     ) -> Result<Self, Vec<ParseError>> {
         let mut errors = Vec::new();
         let mut configs = Vec::new();
+        let mut parts: Vec<Part> = Vec::new();
         for block in &corefile.blocks {
             match block_addresses(block, dns_port) {
                 Ok(keys) => configs.push(config(keys)),
@@ -71,12 +78,14 @@ impl Instance {
             }
         }
         for descriptor in registry {
-            for (block, config) in corefile.blocks.iter().zip(&mut configs) {
+            for (at, (block, config)) in corefile.blocks.iter().zip(&mut configs).enumerate() {
                 let Some(directive) = block.directive(descriptor.name) else { continue };
+                let before = config.parts.len();
                 let mut setup = Setup::new(descriptor.name, directive.dispenser(), config);
                 if let Err(error) = (descriptor.setup)(&mut setup) {
                     errors.push(error);
                 }
+                parts.extend(config.parts.iter().skip(before).map(|part| (at, Arc::clone(part))));
             }
         }
         errors.extend(corefile.blocks.iter().flat_map(|block| missing(block, registry)));
@@ -93,7 +102,7 @@ impl Instance {
             warnings.append(&mut config.warnings);
             Block { chain: config.plugins.clone().into(), config }
         });
-        Ok(Self { blocks: blocks.collect(), listeners, warnings })
+        Ok(Self { blocks: blocks.collect(), listeners, parts, warnings })
     }
 }
 

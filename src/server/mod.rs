@@ -8,6 +8,7 @@
 //! | `slot`, `dispatch`, `edge` | one query: its place, its block and chain, its reply as bytes |
 //! | `load`, `instance`, `remarks`, `control` | text to configuration to a running server |
 //! | `process`, `signals`, `panics`, `validate` | the process, what ends it, and the check without one |
+//! | `in_process` | the server without sockets, for benches and tests |
 //! | `http`, `logging`, `core_metrics` | endpoints, log lines, numbers of the server itself |
 
 mod connections;
@@ -17,6 +18,7 @@ mod dispatch;
 mod edge;
 mod endpoint;
 mod http;
+mod in_process;
 mod instance;
 mod load;
 mod logging;
@@ -32,6 +34,7 @@ mod udp;
 mod validate;
 mod worker;
 
+pub use in_process::{InProcess, Waiting};
 pub use load::Origin;
 pub use process::run;
-pub use validate::validate;
+pub use validate::{Findings, check, validate};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use coredns_plugin::corefile::{ParseError, fingerprint_input};
 use coredns_plugin::{ReloadSettings, take_fatal};
+use tokio::time::Instant;
 
 use super::control::Server;
 use super::load::{Origin, Text, built_in, parse_for_comparison, parse_text};
@@ -125,8 +126,8 @@ impl Process<'_> {
     /// Serves until the end.
     async fn supervise(mut self, server: &mut Server, signals: &mut Signals) -> Ending {
         self.watch.announce(server);
+        let mut look_at = self.watch.next_look(server.facts().reload);
         loop {
-            let period = self.watch.period(server.facts().reload);
             let demand = tokio::select! {
                 biased;
                 demand = signals.next() => demand,
@@ -134,8 +135,9 @@ impl Process<'_> {
                     logging::fatal(&fatal.message);
                     return Ending::Failed;
                 }
-                () = sleep(period) => {
+                () = sleep_until(look_at) => {
                     self.look(server).await;
+                    look_at = self.watch.next_look(server.facts().reload);
                     continue;
                 }
             };
@@ -149,7 +151,10 @@ impl Process<'_> {
                     return Ending::Drained;
                 }
                 Demand::Quit => return quit(),
-                Demand::Reload => self.reload_now(server).await,
+                Demand::Reload => {
+                    self.reload_now(server).await;
+                    look_at = self.watch.next_look(server.facts().reload);
+                }
                 Demand::Upgrade => {
                     let reason = "not supported; replace the binary and start it anew, or reload with SIGUSR1";
                     tracing::error!(target: "server", "SIGUSR2: upgrading: {reason}");
@@ -243,9 +248,9 @@ impl Process<'_> {
     }
 }
 
-async fn sleep(period: Option<Duration>) {
-    match period {
-        Some(period) => tokio::time::sleep(period).await,
+async fn sleep_until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
         None => std::future::pending().await,
     }
 }
@@ -273,12 +278,12 @@ impl Watch {
         }
     }
 
-    /// The time to the next look: the interval and a random part of the jitter, half of it to either side.
-    fn period(&self, settings: Option<ReloadSettings>) -> Option<Duration> {
+    /// When to look next: after the interval and a random part of the jitter, half of it to either side.
+    fn next_look(&self, settings: Option<ReloadSettings>) -> Option<Instant> {
         let ReloadSettings { interval, jitter } = settings?;
         let width = jitter.as_secs_f64();
         let shift = (rand::random::<f64>() - 0.5) * width;
-        Some(Duration::from_secs_f64((interval.as_secs_f64() + shift).max(0.1)))
+        Some(Instant::now() + Duration::from_secs_f64((interval.as_secs_f64() + shift).max(0.1)))
     }
 }
 

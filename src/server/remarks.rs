@@ -121,3 +121,86 @@ fn overrules(earlier: &Timeouts, later: &Timeouts) -> bool {
         || differs(&earlier.idle, &later.idle)
         || differs(&earlier.max_tcp_queries, &later.max_tcp_queries)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use coredns_plugin::corefile::{ParseOptions, Source, parse};
+    use coredns_plugin::{Descriptor, Filter, Next, Outcome, Plugin, Query, Reply, View};
+
+    use crate::server::instance::Instance;
+
+    struct Anything;
+
+    impl Filter for Anything {
+        fn accepts(&self, _query: &Query) -> bool {
+            true
+        }
+    }
+
+    impl Plugin for Anything {
+        fn name(&self) -> &'static str {
+            "answer"
+        }
+
+        fn serve<'a>(&'a self, _query: &'a Query, _next: Next<'a>) -> Outcome<'a> {
+            Outcome::Now(Reply::authoritative("answer").into())
+        }
+    }
+
+    static VIEW: Descriptor = Descriptor {
+        name: "view",
+        setup: |setup| {
+            setup.block.view = Some(View { name: "some".into(), filter: Arc::new(Anything) });
+            Ok(())
+        },
+        register_metrics: || {},
+    };
+
+    static ANSWER: Descriptor = Descriptor {
+        name: "answer",
+        setup: |setup| {
+            setup.add_plugin(Arc::new(Anything));
+            Ok(())
+        },
+        register_metrics: || {},
+    };
+
+    /// Keys and bodies of blocks; the lines of those that get no query, each with the zone.
+    type Case = (&'static [(&'static str, &'static str)], &'static [(u32, &'static str)]);
+
+    /// The lines of blocks that get no query for a zone, and the zones.
+    fn unreachable(text: &str) -> Vec<(u32, String)> {
+        let options = ParseOptions { directives: None, environment: &|_| None };
+        let corefile = parse(&Source::new("Corefile", text), &options).expect("a Corefile");
+        let instance = Instance::build(&corefile, &[&VIEW, &ANSWER], "0").expect("a configuration");
+        let found = instance.warnings.iter().filter_map(|warning| {
+            let zone = warning.message().strip_prefix("this block gets no query for ")?.split(':').next()?;
+            Some((warning.line(), zone.to_owned()))
+        });
+        found.collect()
+    }
+
+    #[test]
+    fn blocks_behind_one_that_takes_all() {
+        const ANSWERS: &str = " {\nanswer\n}\n";
+        const VIEWS: &str = " {\nview\nanswer\n}\n";
+        let cases: &[Case] = &[
+            (&[("a", ANSWERS), ("b", ANSWERS)], &[]),
+            (&[("a", VIEWS), ("a", VIEWS), ("a", ANSWERS)], &[]),
+            (&[("a", ANSWERS), ("a", VIEWS)], &[(4, "a.")]),
+            (&[("a", VIEWS), ("a", ANSWERS), ("a", VIEWS)], &[(8, "a.")]),
+            (&[("a", ANSWERS), ("b a c", VIEWS)], &[(4, "a.")]),
+            (&[("a", ANSWERS), ("x.a", VIEWS)], &[]),
+            // A block without plugins refuses, but for the root, where the next one is tried.
+            (&[("a", " {\n}\n"), ("a", VIEWS)], &[(3, "a.")]),
+            (&[(".", " {\n}\n"), (".", VIEWS)], &[]),
+        ];
+        for (blocks, wanted) in cases {
+            let text: String = blocks.iter().flat_map(|(key, body)| [*key, *body]).collect();
+            let wanted: Vec<_> = wanted.iter().map(|(line, zone)| (*line, (*zone).to_owned())).collect();
+            assert_eq!(unreachable(&text), wanted, "{text}");
+        }
+    }
+}

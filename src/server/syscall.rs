@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "recvmmsg, sendmmsg and socket options with control messages have no safe form")]
 
 use std::io;
-use std::mem::{self, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -77,11 +77,11 @@ impl Receiver {
             header.msg_len = 0;
             header.msg_hdr = libc::msghdr {
                 msg_name: (&raw mut self.names[index]).cast(),
-                msg_namelen: mem::size_of::<libc::sockaddr_storage>() as u32,
+                msg_namelen: size_of::<libc::sockaddr_storage>() as u32,
                 msg_iov: &raw mut vectors[index],
                 msg_iovlen: 1,
                 msg_control: self.controls[index].as_mut_ptr().cast(),
-                msg_controllen: mem::size_of::<Control>(),
+                msg_controllen: size_of::<Control>(),
                 msg_flags: 0,
             };
         }
@@ -136,8 +136,8 @@ fn read_name(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
 
 /// Reads the packet info out of the control area.
 fn read_local(header: &libc::msghdr, control: &Control) -> Option<Local> {
-    let filled = header.msg_controllen.min(mem::size_of::<Control>());
-    if filled < mem::size_of::<libc::cmsghdr>() {
+    let filled = header.msg_controllen.min(size_of::<Control>());
+    if filled < size_of::<libc::cmsghdr>() {
         return None;
     }
     // SAFETY: the control area is aligned for cmsghdr and the kernel filled at least one header of it.
@@ -145,8 +145,8 @@ fn read_local(header: &libc::msghdr, control: &Control) -> Option<Local> {
     // SAFETY: plain arithmetic on sizes.
     let (wanted4, wanted6) = unsafe {
         (
-            libc::CMSG_LEN(mem::size_of::<libc::in_pktinfo>() as u32) as usize,
-            libc::CMSG_LEN(mem::size_of::<libc::in6_pktinfo>() as u32) as usize,
+            libc::CMSG_LEN(size_of::<libc::in_pktinfo>() as u32) as usize,
+            libc::CMSG_LEN(size_of::<libc::in6_pktinfo>() as u32) as usize,
         )
     };
     // SAFETY: the data lie behind the header, inside the filled area as the length check says.
@@ -247,7 +247,7 @@ impl Sender {
                 raw.sin_addr.s_addr = u32::from(*v4.ip()).to_be();
                 // SAFETY: the storage is larger than any address and aligned for all of them.
                 unsafe { name.cast::<libc::sockaddr_in>().write(raw) };
-                mem::size_of::<libc::sockaddr_in>()
+                size_of::<libc::sockaddr_in>()
             }
             (peer, _) => {
                 let (address, scope) = match peer {
@@ -261,7 +261,7 @@ impl Sender {
                 raw.sin6_scope_id = scope;
                 // SAFETY: as above.
                 unsafe { name.cast::<libc::sockaddr_in6>().write(raw) };
-                mem::size_of::<libc::sockaddr_in6>()
+                size_of::<libc::sockaddr_in6>()
             }
         };
         (name_len as u32, departure.local.map_or(0, |local| write_local(&mut self.controls[index], local, self.v6)))
@@ -290,10 +290,10 @@ fn write_local(control: &mut Control, local: Local, v6: bool) -> usize {
 }
 
 fn put_control<T>(control: &mut Control, level: c_int, kind: c_int, info: T) -> usize {
-    let size = mem::size_of::<T>() as u32;
+    let size = size_of::<T>() as u32;
     // SAFETY: plain arithmetic on sizes.
     let (len, space) = unsafe { (libc::CMSG_LEN(size) as usize, libc::CMSG_SPACE(size) as usize) };
-    debug_assert!(space <= mem::size_of::<Control>());
+    debug_assert!(space <= size_of::<Control>());
     let header = control.as_mut_ptr().cast::<libc::cmsghdr>();
     // SAFETY: the area is aligned for cmsghdr and has room for it and the data, as asserted: both packet infos are
     // at most 20 octets.
@@ -310,7 +310,7 @@ fn set_option(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int)
     // SAFETY: the value is an int that lives through the call, with its true size.
     let outcome = unsafe {
         let value: *const c_int = &raw const value;
-        let size = mem::size_of::<c_int>() as u32;
+        let size = size_of::<c_int>() as u32;
         libc::setsockopt(socket.as_raw_fd(), level, option, value.cast::<c_void>(), size)
     };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

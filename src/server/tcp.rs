@@ -23,7 +23,7 @@ use super::connections::Ticket;
 use super::core_metrics;
 use super::endpoint::Endpoint;
 use super::slot::{Slot, answer};
-use super::udp::DRAIN_TIMEOUT;
+use super::udp::{DRAIN_TIMEOUT, PENDING_MAX};
 
 /// Queries of one connection that may be under way at the same time.
 pub(crate) const IN_FLIGHT_MAX: usize = 128;
@@ -48,6 +48,7 @@ pub(crate) struct Connection<S> {
     input: Vec<u8>,
     output: VecDeque<u8>,
     serving: FuturesUnordered<Serving>,
+    #[expect(clippy::vec_box, reason = "the boxes themselves are what is reused")]
     free: Vec<Box<Slot>>,
     /// Queries taken, against the bound of queries a connection.
     taken: u32,
@@ -98,7 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let End::Server(reason) = self.serve().await {
             core_metrics::closed(reason);
         }
-        core_metrics::PENDING.sub(self.serving.len() as i64);
+        self.endpoint.end_waits(self.serving.len());
         // What is still to be read when a socket is closed makes the kernel send RST, which can take replies away
         // that the client has not read yet; ending our direction first lets it read them.
         let _ = tokio::time::timeout(Duration::from_secs(1), self.writer.shutdown()).await;
@@ -124,7 +125,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             tokio::select! {
                 biased;
                 Some(slot) = self.serving.next(), if !self.serving.is_empty() => {
-                    core_metrics::PENDING.dec();
+                    self.endpoint.end_waits(1);
                     self.answer(slot);
                 }
                 written = write_some(&mut self.writer, &mut self.output), if !self.output.is_empty() => {
@@ -189,15 +190,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         self.taken = self.taken.saturating_add(1);
         let now = clock::now();
-        let mut slot = self.free.pop().unwrap_or_else(|| {
-            let query = Query::empty(Arc::clone(&self.endpoint.info), self.transport, now);
-            Box::new(Slot { query, has_question: false, reply: Vec::new(), prefix: 2 })
-        });
+        let mut slot = self.free.pop().unwrap_or_else(|| self.fresh_slot(now));
         let message = &self.input[start..end];
         match Request::parse(message) {
             Ok(request) => {
                 slot.has_question = slot.query.receive(message, request, self.peer, self.local, now);
-                self.start(slot);
+                if !self.start(slot) {
+                    self.refuse(start, end);
+                }
             }
             Err(Reject::Answer { rcode, question }) => {
                 core_metrics::rejected(rcode);
@@ -214,16 +214,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    fn start(&mut self, slot: Box<Slot>) {
+    fn fresh_slot(&self, now: std::time::Instant) -> Box<Slot> {
+        let query = Query::empty(Arc::clone(&self.endpoint.info), self.transport, now);
+        Box::new(Slot { query, has_question: false, reply: Vec::new(), prefix: 2 })
+    }
+
+    /// Runs a query as far as it goes without waiting; `false` where it would have to wait and too many do.
+    fn start(&mut self, slot: Box<Slot>) -> bool {
         let mut serving: Serving = Box::pin(answer(self.endpoint.handle(), slot));
         // Polled again, with a waker, when it enters the set.
         match serving.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(slot) => self.answer(slot),
+            Poll::Pending if self.endpoint.waiting() >= PENDING_MAX => return false,
             Poll::Pending => {
-                core_metrics::PENDING.inc();
+                self.endpoint.begin_wait();
                 self.serving.push(serving);
             }
         }
+        true
+    }
+
+    /// Answers the message at `start..end` of the input with SERVFAIL.
+    fn refuse(&mut self, start: usize, end: usize) {
+        core_metrics::PENDING_REJECTED.inc();
+        let now = clock::now();
+        let mut slot = self.fresh_slot(now);
+        let message = &self.input[start..end];
+        let Ok(request) = Request::parse(message) else { return };
+        slot.query.receive(message, request, self.peer, self.local, now);
+        slot.refuse();
+        self.answer(slot);
     }
 
     fn answer(&mut self, slot: Box<Slot>) {
@@ -340,4 +360,29 @@ async fn admit(
 /// IPv4 peers of a dual-stack socket as plain IPv4.
 fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn octets_taken_one_by_one_do_not_move_the_deadline() {
+        let limit = Duration::from_secs(5);
+        let begin = Instant::now();
+        let mut unsent = Unsent::default();
+        assert_eq!(unsent.deadline(0, limit), None);
+        let mut waiting = 100;
+        for _ in 0..100 {
+            assert_eq!(unsent.deadline(waiting, limit), Some(begin + limit), "{waiting} octets");
+            unsent.written(1);
+            // Replies that come behind do not count among those that have to leave by then.
+            waiting = waiting - 1 + 10;
+            tokio::time::advance(Duration::from_millis(10)).await;
+        }
+        // All that was there at first has left: what is there now has its own time.
+        assert_eq!(unsent.deadline(waiting, limit), Some(Instant::now() + limit));
+        assert_eq!(unsent.deadline(0, limit), None);
+        assert_eq!(unsent.deadline(1, limit), Some(Instant::now() + limit));
+    }
 }

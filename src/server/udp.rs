@@ -54,6 +54,7 @@ pub(crate) struct UdpServer {
     sender: Sender,
     servings: Vec<Serving>,
     pending: FuturesUnordered<Serving>,
+    #[expect(clippy::vec_box, reason = "the boxes themselves are what is reused")]
     free: Vec<Box<Slot>>,
     done: Vec<Flight>,
 }
@@ -171,7 +172,7 @@ impl UdpServer {
         });
         match request {
             Ok(request) => {
-                let to = local.map_or(self.bound.ip(), |local| local.address);
+                let to = local.map_or_else(|| self.bound.ip(), |local| local.address);
                 let to = std::net::SocketAddr::new(to, self.bound.port());
                 slot.has_question = slot.query.receive(datagram.octets, request, peer, to, now);
                 self.serve(Flight { slot, peer, local }, index);

@@ -21,9 +21,6 @@ use super::{panics, tcp};
 /// Stack of a worker, in octets: chains run on it, plugin within plugin.
 const STACK: usize = 4 << 20;
 
-/// The most workers that the environment can ask for.
-const WORKERS_MAX: usize = 1024;
-
 enum Command {
     /// Serve a listener on these sockets.
     Open { shared: Arc<Shared>, udp: UdpSocket, tcp: TcpListener, done: oneshot::Sender<io::Result<()>> },
@@ -43,14 +40,6 @@ struct Worker {
 #[derive(Default)]
 pub(crate) struct Workers {
     workers: Vec<Worker>,
-}
-
-/// One worker for each CPU that the process may use: affinity and cgroup quota count.
-/// `GOMAXPROCS` overrides them, as manifests for CoreDNS set it.
-pub(crate) fn usable_cpus() -> usize {
-    let asked = std::env::var("GOMAXPROCS").ok().and_then(|text| text.parse().ok());
-    let asked = asked.filter(|count| (1..=WORKERS_MAX).contains(count));
-    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
 impl Workers {

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{BINARY, run_to_end, scratch};
+use crate::support::{BINARY, run_to_end, scratch, serve_with_script};
 
 #[test]
 fn exit_codes_and_texts() {
@@ -107,12 +107,8 @@ fn standard_input_is_a_corefile() {
 
 #[test]
 fn a_reload_does_not_read_standard_input_again() {
-    let scratch = scratch();
-    let script = scratch.write("piped", format!("#!/bin/sh\nexec {BINARY} -conf stdin < Corefile\n"));
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&script, mode).expect("the script is ours");
     let corefile = "example.org:0 {\n    reload 2s 0s\n    erratic {\n        drop 0\n    }\n}\n";
-    let server = coredns_testkit::process::Running::start_in(&script.display().to_string(), scratch, corefile, &[]);
+    let server = serve_with_script("exec $BINARY -conf stdin < Corefile", corefile);
     let client = server.client("example.org.");
     server.signal("USR1");
     server.wait_for("[ERROR] SIGUSR1: the Corefile came from standard input", 1);

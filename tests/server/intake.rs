@@ -166,6 +166,19 @@ fn every_class_but_in_is_refused() {
 }
 
 #[test]
+fn notify_with_a_class_of_updates_is_a_form_error() {
+    let server = serve(WHOAMI);
+    let socket = socket(server.client(".").server);
+    for (class, wanted) in [(1, Rcode::NOERROR), (3, Rcode::REFUSED), (254, Rcode::FORMERR), (255, Rcode::FORMERR)] {
+        let mut message = raw(4 << 11, [1, 0, 0, 0], QUESTION);
+        let end = message.len();
+        message[end - 2..].copy_from_slice(&u16::to_be_bytes(class));
+        let reply = reply_over_udp(&socket, &message).expect("an answer");
+        assert_eq!((header(&reply).rcode(), header(&reply).opcode()), (wanted, Opcode::NOTIFY), "class {class}");
+    }
+}
+
+#[test]
 fn every_type_gets_one_readable_answer() {
     let server = serve(WHOAMI);
     let socket = socket(server.client(".").server);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use coredns_testkit::process::{Client, Running, read_frame, write_frame};
 use coredns_wire::Rcode;
 
-use crate::support::{addresses, hosts_block, parsed, query, receive, scratch, serve, serve_in, socket};
+use crate::support::{SetAtEnd, addresses, hosts_block, parsed, query, receive, scratch, serve, serve_in, socket};
 
 const NAME: &str = "www.example.org A";
 
@@ -68,11 +68,12 @@ fn a_hundred_reloads_under_load_lose_no_query() {
         };
         let threads =
             [scope.spawn(over_udp), scope.spawn(over_udp), scope.spawn(over_tcp), scope.spawn(over_new_connections)];
+        let end = SetAtEnd(&done);
         for next in 1..=100 {
             reload(&server, &corefile(next), next as usize);
             complete.store(next, Ordering::SeqCst);
         }
-        done.store(true, Ordering::SeqCst);
+        drop(end);
         threads.map(|thread| thread.join().expect("no query is lost"))
     });
     assert!(counts.iter().all(|count| *count > 100), "{counts:?}");
@@ -85,7 +86,9 @@ fn queries_under_way_end_in_the_configuration_they_began_in() {
     let client = server.client("example.org.");
     let socket = socket(client.server);
     let mut stream = client.connect();
-    (0..20).for_each(|id| drop(socket.send(&query(NAME, id)).expect("sent")));
+    for id in 0..20 {
+        socket.send(&query(NAME, id)).expect("sent");
+    }
     write_frame(&mut stream, &query(NAME, 20));
     // A message that is rejected is answered at once: those before it have been taken.
     let fence = [0, 99, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0];

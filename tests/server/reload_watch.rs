@@ -32,7 +32,7 @@ fn a_changed_text_is_served() {
     server.scratch.write("Corefile", corefile("192.0.2.3"));
     server.wait_for("[INFO] Reloading complete", 3);
     assert_eq!(addresses(&client.udp(NAME)), ["192.0.2.3"]);
-    assert_eq!(running(&server), 4);
+    server.wait_for("[INFO] plugin/reload: Running configuration SHA512 = ", 4);
 }
 
 #[test]

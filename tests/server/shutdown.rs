@@ -16,7 +16,9 @@ fn what_has_arrived_is_answered_before_the_end() {
         let target = server.client(".").server;
         let sockets: Vec<_> = (0..10).map(|_| socket(target)).collect();
         for socket in &sockets {
-            (0..10).for_each(|id| drop(socket.send(&query("www.example.org A", id)).expect("sent")));
+            for id in 0..10 {
+                socket.send(&query("www.example.org A", id)).expect("sent");
+            }
         }
         let mut streams: Vec<TcpStream> = (0..5).map(|_| server.client(".").connect()).collect();
         for stream in &mut streams {

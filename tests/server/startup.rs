@@ -4,7 +4,7 @@ use std::net::{TcpListener, UdpSocket};
 
 use coredns_testkit::process::Running;
 
-use crate::support::{BINARY, run_to_end, scratch, serve, serve_in};
+use crate::support::{BINARY, addresses, run_to_end, scratch, serve, serve_in, serve_with_script};
 
 /// The banner: zone lines with the port left out, then the version block.
 fn banner(server: &Running) -> Vec<String> {
@@ -24,6 +24,7 @@ fn banner(server: &Running) -> Vec<String> {
 #[test]
 fn zone_lines_are_sorted_and_come_before_the_version() {
     let server = serve("b.test:0 a.test:0 10.0.0.0/15:0 {\n    whoami\n}\n.:0 {\n    whoami\n}\n");
+    server.wait_for(", rustc", 1);
     let lines = banner(&server);
     assert_eq!(lines[..5], [".:", "0.10.in-addr.arpa.:", "1.10.in-addr.arpa.:", "a.test.:", "b.test.:"]);
     assert_eq!(lines[5], "CoreDNS-1.14.7");
@@ -79,6 +80,40 @@ fn without_blocks_the_built_in_configuration_is_served() {
         assert_eq!(reply.additional.len(), 2, "{text:?}");
         // The built-in configuration logs queries.
         server.wait_for("\"A IN www.example.org. udp ", 1);
+    }
+}
+
+#[test]
+fn without_a_file_the_built_in_configuration_is_served_until_there_is_one() {
+    let server = serve_with_script("rm Corefile\nexec $BINARY -p 0", "");
+    assert_eq!(server.client(".").udp("www.example.org A").additional.len(), 2);
+    server.signal("USR1");
+    server.wait_for("[ERROR] SIGUSR1: no Caddyfile loader with which to reload Caddyfile", 1);
+    assert_eq!(server.client(".").udp("www.example.org A").additional.len(), 2);
+    server.scratch.write("Corefile", ". {\n    erratic {\n        drop 0\n    }\n}\n");
+    server.signal("USR1");
+    server.wait_for("[INFO] Reloading complete", 1);
+    assert_eq!(addresses(&server.client(".").udp("www.example.org A")), ["192.0.2.53"]);
+    // Once it is gone again, what it said still holds.
+    std::fs::remove_file(server.scratch.path().join("Corefile")).expect("ours");
+    server.signal("USR1");
+    server.wait_for("[INFO] Reloading complete", 2);
+    assert_eq!(addresses(&server.client(".").udp("www.example.org A")), ["192.0.2.53"]);
+}
+
+#[test]
+fn the_environment_can_set_the_number_of_workers() {
+    let workers = |script: &str| {
+        let server = serve_with_script(script, ".:0 {\n    whoami\n}\n");
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("a process");
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names.filter(|name| name.starts_with("dns-")).count()
+    };
+    assert_eq!(workers("GOMAXPROCS=3 exec $BINARY -conf Corefile"), 3);
+    let usual = workers("unset GOMAXPROCS\nexec $BINARY -conf Corefile");
+    assert_eq!(usual, std::thread::available_parallelism().expect("a number").get());
+    for odd in ["0", "-1", "many", "100000"] {
+        assert_eq!(workers(&format!("GOMAXPROCS={odd} exec $BINARY -conf Corefile")), usual, "{odd}");
     }
 }
 

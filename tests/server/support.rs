@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use coredns_plugin::clock;
@@ -31,13 +32,18 @@ pub(crate) fn scratch() -> Scratch {
     scratch
 }
 
+/// Starts a server by a shell script, in which `$BINARY` is the binary and `$@` its usual arguments.
+pub(crate) fn serve_with_script(script: &str, corefile: &str) -> Running {
+    let scratch = scratch();
+    let path = scratch.write("script", format!("#!/bin/sh\nBINARY={BINARY}\n{script}\n"));
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, mode).expect("the script is ours");
+    Running::start_in(&path.display().to_string(), scratch, corefile, &[])
+}
+
 /// Starts a server whose process may open so many descriptors.
 pub(crate) fn serve_with_descriptors(corefile: &str, descriptors: u32) -> Running {
-    let scratch = scratch();
-    let script = scratch.write("limited", format!("#!/bin/sh\nulimit -n {descriptors}\nexec {BINARY} \"$@\"\n"));
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&script, mode).expect("the script is ours");
-    Running::start_in(&script.display().to_string(), scratch, corefile, &[])
+    serve_with_script(&format!("ulimit -n {descriptors}\nexec $BINARY \"$@\""), corefile)
 }
 
 /// A block that answers `names` with `address`.
@@ -134,8 +140,8 @@ pub(crate) fn reply_over_tcp(client: &Client, message: &[u8]) -> Option<Vec<u8>>
 }
 
 fn ids() -> (u16, u16) {
-    static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(1);
-    let id = NEXT.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    let id = NEXT.fetch_add(2, Ordering::Relaxed);
     (id, id.wrapping_add(1))
 }
 
@@ -154,6 +160,15 @@ pub(crate) fn until(what: &str, mut wanted: impl FnMut() -> bool) {
     while !wanted() {
         assert!(clock::now() < end, "{what} did not happen");
         std::thread::yield_now();
+    }
+}
+
+/// Sets a flag when it is dropped, so that threads which look at it end also where a test fails.
+pub(crate) struct SetAtEnd<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 

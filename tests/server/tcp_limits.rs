@@ -37,6 +37,15 @@ fn drip(stream: &mut TcpStream, octets: &[u8], start: Instant) -> Duration {
     }
 }
 
+/// Half a second in which nothing comes and the connection stays; it paces the queries of a test.
+fn silence(stream: &mut TcpStream, start: Instant) {
+    stream.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out");
+    let read = stream.read(&mut [0; 1]);
+    let is_silent = read.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+    assert!(is_silent, "{read:?} {:?} after the start", since(start));
+    stream.set_read_timeout(Some(DEADLINE)).expect("a time-out");
+}
+
 #[test]
 fn slow_octets_do_not_stretch_the_read_time_out() {
     let server = impatient();
@@ -69,10 +78,7 @@ fn the_idle_time_counts_from_the_last_query() {
         let reply = read_frame(&mut stream).unwrap_or_else(|| panic!("closed after {:?}", since(start)));
         assert_eq!(header(&reply).id, asked);
         asked += 1;
-        // Nothing more comes in this time; it paces the queries.
-        stream.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out");
-        assert!(matches!(stream.read(&mut [0; 1]), Err(error) if error.kind() == ErrorKind::WouldBlock));
-        stream.set_read_timeout(Some(DEADLINE)).expect("a time-out");
+        silence(&mut stream, start);
     }
     assert!(asked >= 6, "{asked}");
 }
@@ -86,9 +92,7 @@ fn rejected_messages_count_as_use_of_a_connection() {
         write_frame(&mut stream, &[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         let reply = read_frame(&mut stream).unwrap_or_else(|| panic!("closed after {:?}", since(start)));
         assert_eq!(header(&reply).rcode(), Rcode::FORMERR);
-        stream.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out");
-        assert!(matches!(stream.read(&mut [0; 1]), Err(error) if error.kind() == ErrorKind::WouldBlock));
-        stream.set_read_timeout(Some(DEADLINE)).expect("a time-out");
+        silence(&mut stream, start);
     }
 }
 
@@ -124,9 +128,72 @@ fn clients_that_never_read_are_closed_and_cost_little() {
             }
         }
         most = most.max(server.status_kb("VmRSS").expect("a size"));
+        // The flood must not take the processor from the server that has to close the connections.
+        std::thread::sleep(Duration::from_millis(2));
     }
     assert!(most - before < 20 * 1024, "{} kB for 20 connections", most - before);
     assert_eq!(client.tcp("big.example.org A").answer.len(), 200);
+}
+
+#[test]
+fn clients_that_take_an_octet_at_a_time_are_closed() {
+    let lines: String = (0..200).map(|index| format!("        192.0.2.{} big.example.org\n", index + 1)).collect();
+    let server = serve(&format!("example.org:0 {{\n{SHORT}    hosts empty {{\n{lines}    }}\n}}\n"));
+    let mut stream = server.client("example.org.").connect();
+    stream.set_nonblocking(true).expect("a socket option");
+    let flood: Vec<u8> = (0..100).flat_map(|id| frame(&query("big.example.org A", id))).collect();
+    let (start, mut sent) = (clock::now(), 0);
+    loop {
+        assert!(since(start) < DEADLINE, "the connection is still open");
+        match stream.write(&flood[sent % flood.len()..]) {
+            Ok(len) => sent += len,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                // All buffers are full: the client takes a little now and then.
+                let _ = stream.read(&mut [0; 1]);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(_) => break,
+        }
+    }
+}
+
+#[test]
+fn waiting_queries_of_connections_are_bounded() {
+    let slow = "slow.test:0 {\n    multisocket 1\n    erratic {\n        delay 1 1h\n    }\n}\n";
+    let server = serve(&[slow, &hosts_block("example.org:0", "192.0.2.1", "www.example.org")].concat());
+    let client = server.client("slow.test.");
+    // A message that is rejected is answered at once: those before it have been taken.
+    let fence = frame(&[0xff, 0xff, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    let mut refused = 0;
+    let mut streams = Vec::new();
+    for _ in 0..80 {
+        let mut stream = client.connect();
+        let all: Vec<u8> = (0..127).flat_map(|id| frame(&query("www.slow.test A", id))).collect();
+        stream.write_all(&[&all[..], &fence].concat()).expect("sent");
+        loop {
+            match header(&read_frame(&mut stream).expect("an answer")) {
+                got if got.id == 0xffff => break,
+                got => assert_eq!(got.rcode(), Rcode::SERVFAIL),
+            }
+            refused += 1;
+        }
+        streams.push(stream);
+    }
+    assert_eq!(refused, 80 * 127 - 10_000);
+    assert_eq!(client.tcp("www.example.org A").answer.len(), 1, "others are answered");
+    // Those who break off make room; one that only says that no more queries come would still get its answers.
+    for stream in streams.drain(70..) {
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("a socket option");
+    }
+    let mut stream = client.connect();
+    crate::support::until("making room", || {
+        stream.write_all(&[frame(&query("www.slow.test A", 1)), fence.clone()].concat()).expect("sent");
+        let is_waiting = header(&read_frame(&mut stream).expect("an answer")).id == 0xffff;
+        if !is_waiting {
+            assert!(read_frame(&mut stream).is_some());
+        }
+        is_waiting
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use coredns_testkit::process::DEADLINE;
 use coredns_wire::{HEADER_LEN, Header, Rcode};
 
-use crate::support::{header, hosts_block, parsed, query, receive, reply_over_udp, serve, socket};
+use crate::support::{SetAtEnd, header, hosts_block, parsed, query, receive, reply_over_udp, serve, socket};
 
 #[test]
 fn datagrams_longer_than_a_slot_are_form_errors_of_twelve_octets() {
@@ -113,6 +113,34 @@ fn garbage_is_survived() {
             }
         }
     }
+    assert!(!server.lines().iter().any(|line| line.starts_with('[')), "nobody logs garbage: {:?}", server.lines());
+}
+
+#[test]
+fn a_saturated_socket_leaves_turns_to_everything_else() {
+    let mut server = serve(".:0 {\n    multisocket 1\n    whoami\n}\n");
+    let client = server.client(".");
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                // Answers are not read: the socket's buffer overflows, and sending goes on.
+                let flood = socket(client.server);
+                let message = query("www.example.org A", 1);
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _ = flood.send(&message);
+                }
+            });
+        }
+        let _end = SetAtEnd(&done);
+        for _ in 0..20 {
+            assert_eq!(client.tcp("www.example.org A").header.rcode(), Rcode::NOERROR);
+        }
+        server.signal("USR1");
+        server.wait_for("[INFO] Reloading complete", 1);
+        server.signal("TERM");
+        assert_eq!(server.wait().code(), Some(0));
+    });
 }
 
 #[test]

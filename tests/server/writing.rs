@@ -11,7 +11,8 @@ fn many_addresses(counts: &[usize]) -> Running {
     let mut lines = String::new();
     for count in counts {
         for index in 0..*count {
-            lines.push_str(&format!("192.0.{}.{} n{count}.example.org\n", index / 250, index % 250 + 1));
+            let (high, low) = (index / 250, index % 250 + 1);
+            lines.extend([format!("192.0.{high}.{low} n{count}.example.org\n")]);
         }
     }
     serve(&format!("example.org:0 {{\n    hosts empty {{\n{lines}    }}\n    whoami\n}}\n.:0 {{\n    whoami\n}}\n"))

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::excerpt::{excerpt, excerpt_path};
+use crate::excerpt::{cut, escape, excerpt, excerpt_path};
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::token::Token;
 
 /// How an error words its position.
@@ -33,7 +34,8 @@ pub struct ParseError {
 impl ParseError {
     /// An error at a place; line 0 where there is no token to point at.
     pub fn parsing(file: Arc<str>, line: u32, message: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::Parsing, plugin: None, file, line, message: message.into(), remedy: None }
+        let message = cut(&message.into(), MESSAGE_BYTES_MAX, escape);
+        Self { kind: ErrorKind::Parsing, plugin: None, file, line, message, remedy: None }
     }
 
     /// An error at a token.

@@ -36,7 +36,8 @@ pub(crate) fn cut(text: &str, limit: usize, escape: fn(&mut String, char)) -> St
     out
 }
 
-fn escape(out: &mut String, character: char) {
+/// Appends a character, escaped unless it prints.
+pub(crate) fn escape(out: &mut String, character: char) {
     if matches!(character, '\'' | '"' | '\\') {
         out.push(character);
     } else {

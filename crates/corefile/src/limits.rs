@@ -24,3 +24,5 @@ pub const ERRORS_MAX: usize = 100;
 pub const QUOTED_BYTES_MAX: usize = 64;
 /// Octets of a path that an error shows, after escaping: a path is of use only when it is whole.
 pub const QUOTED_PATH_BYTES_MAX: usize = 1024;
+/// Octets of the message of an error, after escaping: whatever a plugin quotes, an error stays one printable line.
+pub const MESSAGE_BYTES_MAX: usize = 2048;

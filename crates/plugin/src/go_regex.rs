@@ -9,6 +9,7 @@ use std::fmt::{self, Write as _};
 use std::iter::Peekable;
 use std::str::Chars;
 
+use coredns_corefile::excerpt;
 use regex::{Regex, RegexBuilder};
 
 /// The longest pattern that a Corefile may hold, in octets.
@@ -37,7 +38,7 @@ impl GoRegexError {
 
 impl fmt::Display for GoRegexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error parsing regexp: {}: `{}`", self.what, self.at)
+        write!(f, "error parsing regexp: {}: `{}`", self.what, excerpt(&self.at))
     }
 }
 

@@ -50,7 +50,7 @@ pub use lifecycle::{BoxError, BoxFuture, Lifecycle, Shared, Start};
 pub use line_format::{LineFormat, ResponseFacts};
 pub use metadata::Metadata;
 pub use outcome::{Answer, Failure, Outcome};
-pub use process::{Fatal, fatal, take_fatal};
+pub use process::{Fatal, WORKERS_MAX, fatal, take_fatal, usable_cpus};
 pub use query::{Query, ServerInfo, Transport};
 pub use reply::{Reply, ReplyBody, ReplyEdns};
 pub use response::{ResponseClass, ResponseType, classify};

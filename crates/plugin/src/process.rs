@@ -1,4 +1,4 @@
-//! Ending the process from inside a plugin.
+//! The process as plugins see it: its end, and the CPUs that it may use.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -32,4 +32,16 @@ pub async fn take_fatal() -> Fatal {
         }
         raised.await;
     }
+}
+
+/// The largest number of workers, and of sockets a listener.
+pub const WORKERS_MAX: usize = 1024;
+
+/// CPUs that the process may use, at least one: affinity and the quota of the control group count, and `GOMAXPROCS`
+/// overrides them, as manifests for CoreDNS set it.
+#[must_use]
+pub fn usable_cpus() -> usize {
+    let asked = std::env::var("GOMAXPROCS").ok().and_then(|text| text.parse().ok());
+    let asked = asked.filter(|count| (1..=WORKERS_MAX).contains(count));
+    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(WORKERS_MAX)))
 }

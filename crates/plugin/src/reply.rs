@@ -18,6 +18,7 @@ const POOL: usize = 256;
 const KEPT_RECORDS: usize = 32;
 
 thread_local! {
+    #[expect(clippy::vec_box, reason = "the boxes themselves are what is reused")]
     static FREE: RefCell<Vec<Box<ReplyBody>>> = const { RefCell::new(Vec::new()) };
 }
 

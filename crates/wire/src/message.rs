@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::name::{Name, NameError, read_name};
-use crate::rdata::read_rdata;
+use crate::rdata::{check_rdata, read_rdata};
 use crate::record::{Record, bounded_ttl};
 use crate::request::{HEADER_LEN, Header};
 use crate::types::{Class, Rcode, RrType};
@@ -91,6 +91,26 @@ impl Message {
         }
         let [answer, authority, additional] = sections;
         Ok(Self { header, questions, answer, authority, additional })
+    }
+
+    /// Tells whether [`Message::parse`] could take the message apart; needs no memory.
+    ///
+    /// # Errors
+    /// As [`Message::parse`], but for data that are too long only once their names are expanded.
+    pub fn check(octets: &[u8]) -> Result<(), MessageError> {
+        let header = Header::parse(octets).ok_or(MessageError::Short)?;
+        let mut at = HEADER_LEN;
+        for _ in 0..header.questions {
+            at = read_question(octets, at)?.1;
+        }
+        let records = [header.answers, header.authorities, header.additionals].map(usize::from);
+        for _ in 0..records.iter().sum() {
+            let (_, behind) = read_name(octets, at).map_err(MessageError::Name)?;
+            let Fixed { rtype, start, end, .. } = read_fixed(octets, behind)?;
+            check_rdata(octets, rtype, start, end)?;
+            at = end;
+        }
+        Ok(())
     }
 
     /// The OPT record, where there is one.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coredns_plugin::corefile::GoDuration;
+use coredns_plugin::corefile::{GoDuration, excerpt};
 use coredns_plugin::go_regex::{self, PATTERN_BYTES_MAX};
 use coredns_plugin::{Setup, SetupError};
 
@@ -29,7 +29,7 @@ fn parse_one(setup: &mut Setup<'_, '_>) -> Result<Vec<Pattern>, SetupError> {
     match setup.tokens.remaining_args()[..] {
         [] | ["stdout"] => {}
         [file] => {
-            let error = setup.error(format!("invalid log file: {file}"));
+            let error = setup.error(format!("invalid log file: {}", excerpt(file)));
             return Err(error.with_remedy("the log goes to standard output: leave the argument out, or write stdout"));
         }
         _ => return Err(setup.tokens.arg_error().in_plugin(setup.name())),
@@ -40,7 +40,8 @@ fn parse_one(setup: &mut Setup<'_, '_>) -> Result<Vec<Pattern>, SetupError> {
             "stacktrace" => setup.block.stacktrace = true,
             "consolidate" => patterns.push(consolidate(setup)?),
             word => {
-                let error = setup.tokens.syntax_error(&format!("Unknown field {word}")).in_plugin(setup.name());
+                let error =
+                    setup.tokens.syntax_error(&format!("Unknown field {}", excerpt(word))).in_plugin(setup.name());
                 return Err(error.with_remedy("the options are stacktrace and consolidate"));
             }
         }
@@ -77,7 +78,7 @@ fn options_of(setup: &Setup<'_, '_>, options: &[&str]) -> Result<(Level, bool), 
             Some(given) => level = Some(given),
             None if word == SHOW_FIRST => show_first = true,
             None => {
-                let error = setup.error(format!("unknown option in consolidate: {word}"));
+                let error = setup.error(format!("unknown option in consolidate: {}", excerpt(word)));
                 return Err(error.with_remedy("the options are warning, error, info or debug, and then show_first"));
             }
         }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coredns_plugin::{HttpRequest, HttpResponse, Start};
-use coredns_testkit::set_up;
+use coredns_testkit::{set_up, set_up_examples};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 use super::DESCRIPTOR;
 use super::check;
+use crate::registry::DIRECTIVES;
 
 const ERROR_AT: &str = "plugin/health: Testfile:";
 
@@ -127,4 +128,12 @@ fn the_wildcard_is_asked_on_the_loopback_address() {
     ] {
         assert_eq!(check::local(listening.parse().expect("an address")).to_string(), asked);
     }
+}
+
+#[test]
+fn the_examples_of_the_readme_are_good() {
+    let blocks = set_up_examples(&[&DESCRIPTOR], DIRECTIVES, include_str!("README.md"));
+    let addresses: Vec<&str> =
+        blocks.iter().flat_map(|block| &block.http).map(|endpoint| endpoint.address.as_str()).collect();
+    assert_eq!(addresses, [":8080", "localhost:8091"]);
 }

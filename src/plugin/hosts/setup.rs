@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coredns_plugin::corefile::GoDuration;
+use coredns_plugin::corefile::{GoDuration, excerpt};
 use coredns_plugin::{Fallthrough, Setup, SetupError, Zones};
 
 use super::handler::Hosts;
@@ -89,7 +89,7 @@ impl Config {
                 "reload" => config.reload = reload(setup)?,
                 word if has_fallthrough => {
                     return Err(setup
-                        .error(format!("unknown property '{word}'"))
+                        .error(format!("unknown property '{}'", excerpt(word)))
                         .with_remedy("inline entries stand before fallthrough"));
                 }
                 word => config.inline.push(inline(setup, word)),
@@ -121,9 +121,10 @@ fn reload(setup: &mut Setup<'_, '_>) -> Result<Duration, SetupError> {
     let [text] = args[..] else {
         return Err(setup.error("reload needs a duration (zero seconds to disable)"));
     };
-    let invalid = || setup.error(format!("invalid duration for reload '{text}'")).with_remedy("write 5s, 1m or 0");
+    let invalid =
+        || setup.error(format!("invalid duration for reload '{}'", excerpt(text))).with_remedy("write 5s, 1m or 0");
     let duration = GoDuration::parse(text).map_err(|_| invalid())?;
-    duration.to_std().ok_or_else(|| setup.error(format!("invalid negative duration for reload '{text}'")))
+    duration.to_std().ok_or_else(|| setup.error(format!("invalid negative duration for reload '{}'", excerpt(text))))
 }
 
 /// The rest of a line that begins with `word`, as a line of a hosts file.
@@ -131,9 +132,9 @@ fn inline(setup: &mut Setup<'_, '_>, word: &str) -> String {
     let mut words = vec![word];
     words.extend(setup.tokens.remaining_args());
     if parse_address(word).is_none() {
-        setup.warn(format!("'{word}' is neither an option of hosts nor an address: the line has no effect"));
+        setup.warn(format!("'{}' is neither an option of hosts nor an address: the line has no effect", excerpt(word)));
     } else if words.len() == 1 {
-        setup.warn(format!("the entry of {word} has no name: the line has no effect"));
+        setup.warn(format!("the entry of {} has no name: the line has no effect", excerpt(word)));
     }
     words.join(" ")
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use coredns_plugin::corefile::GoDuration;
+use coredns_plugin::corefile::{GoDuration, excerpt, quote};
 use coredns_plugin::wire::Name;
 use coredns_plugin::{Fallthrough, Setup, SetupError, Zones};
 
@@ -173,7 +173,9 @@ impl Options {
                 let args = setup.tokens.remaining_args();
                 match args.first() {
                     Some(&"empty_service") => self.ignore_empty_service = true,
-                    Some(other) => return Err(plain(setup, format!("unable to parse ignore value: '{other}'"))),
+                    Some(other) => {
+                        return Err(plain(setup, format!("unable to parse ignore value: '{}'", excerpt(other))));
+                    }
                     None => {
                         setup.warn("ignore without a value does nothing; write 'ignore empty_service' or remove it")
                     }
@@ -181,7 +183,7 @@ impl Options {
             }
             "multicluster" => self.multicluster = Zones::from_args(&setup.tokens.remaining_args()),
             "startup_timeout" => self.startup_timeout = read_timeout(setup)?,
-            other => return Err(setup.error(format!("unknown property '{other}'"))),
+            other => return Err(setup.error(format!("unknown property '{}'", excerpt(other)))),
         }
         Ok(())
     }
@@ -191,7 +193,8 @@ impl Options {
         let first = args.first().cloned().unwrap_or_default();
         if args.len() > 1 {
             setup.warn(format!(
-                "Multiple endpoints have been deprecated, only the first specified endpoint '{first}' is used"
+                "Multiple endpoints have been deprecated, only the first specified endpoint '{}' is used",
+                excerpt(&first)
             ));
         }
         self.api.endpoint = Some(first);
@@ -207,7 +210,7 @@ impl Options {
             other => {
                 return Err(plain(
                     setup,
-                    format!("wrong value for pods: {other},  must be one of: disabled, verified, insecure"),
+                    format!("wrong value for pods: {},  must be one of: disabled, verified, insecure", excerpt(other)),
                 ));
             }
         };
@@ -249,8 +252,6 @@ impl Options {
     }
 
     /// What is watched for these options.
-    ///
-    /// Imports are objects like Services and go by `labels`; CoreDNS applies `namespace_labels` to them.
     #[must_use]
     pub fn selection(&self) -> Selection {
         Selection {
@@ -293,20 +294,22 @@ fn flag(setup: &mut Setup<'_, '_>) -> Result<bool, SetupError> {
 fn read_selector(setup: &mut Setup<'_, '_>, what: &str) -> Result<Selector, SetupError> {
     let text = some_args(setup)?.join(" ");
     Selector::parse(&text)
-        .map_err(|error| plain(setup, format!("unable to parse {what} selector value: '{text}': {error}")))
+        .map_err(|error| plain(setup, format!("unable to parse {what} selector value: '{}': {error}", excerpt(&text))))
 }
 
 fn read_qps(setup: &mut Setup<'_, '_>) -> Result<f32, SetupError> {
     let [text] = exactly(setup)?;
     let value = text.parse::<f32>().ok().filter(|value| value.is_finite()).ok_or_else(|| {
-        setup.error(format!("invalid apiserver_qps \"{text}\": strconv.ParseFloat: parsing \"{text}\": invalid syntax"))
+        let shown = quote(&text);
+        setup.error(format!("invalid apiserver_qps {shown}: strconv.ParseFloat: parsing {shown}: invalid syntax"))
     })?;
     if value < 0.0 { Err(setup.error("apiserver_qps must be >= 0")) } else { Ok(value) }
 }
 
 fn read_count(setup: &mut Setup<'_, '_>, option: &str) -> Result<u32, SetupError> {
     let [text] = exactly(setup)?;
-    let value = read_integer(&text).map_err(|error| setup.error(format!("invalid {option} \"{text}\": {error}")))?;
+    let value =
+        read_integer(&text).map_err(|error| setup.error(format!("invalid {option} {}: {error}", quote(&text))))?;
     if value < 0 {
         return Err(setup.error(format!("{option} must be >= 0")));
     }
@@ -330,7 +333,7 @@ fn read_integer(text: &str) -> Result<i64, String> {
         let is_overflow =
             matches!(error.kind(), std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow);
         let reason = if is_overflow { "value out of range" } else { "invalid syntax" };
-        format!("strconv.Atoi: parsing \"{text}\": {reason}")
+        format!("strconv.Atoi: parsing {}: {reason}", quote(text))
     })
 }
 
@@ -338,7 +341,7 @@ fn read_timeout(setup: &mut Setup<'_, '_>) -> Result<Duration, SetupError> {
     let args = some_args(setup)?;
     let text = args.first().map_or("", String::as_str);
     let duration = GoDuration::parse(text).map_err(|error| {
-        plain(setup, format!("failed to parse startup_timeout: {text}, {error}"))
+        plain(setup, format!("failed to parse startup_timeout: {}, {error}", excerpt(text)))
             .with_remedy("write a number with its unit: 300ms, 30s, 5m")
     })?;
     // A negative time waits no longer than none.

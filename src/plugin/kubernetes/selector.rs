@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use coredns_plugin::corefile::excerpt;
+
 use super::object::Labels;
 
 /// A list of requirements that an object's labels must all meet. Without a requirement it matches everything.
@@ -166,7 +168,7 @@ impl<'a> Parser<'a> {
             Token::End => return Ok(Selector::default()),
             Token::Word(_) | Token::Not => {}
             other => {
-                return Err(format!("found '{}', expected: !, identifier, or 'end of string'", other.text()));
+                return Err(format!("found '{}', expected: !, identifier, or 'end of string'", excerpt(other.text())));
             }
         }
         loop {
@@ -179,11 +181,11 @@ impl<'a> Parser<'a> {
                 }
                 Token::Comma => {
                     if !matches!(self.peek(), Token::Word(_) | Token::Not) {
-                        return Err(format!("found '{}', expected: identifier after ','", self.peek().text()));
+                        return Err(format!("found '{}', expected: identifier after ','", excerpt(self.peek().text())));
                     }
                 }
                 other => {
-                    return Err(format!("found '{}', expected: ',' or 'end of string'", other.text()));
+                    return Err(format!("found '{}', expected: ',' or 'end of string'", excerpt(other.text())));
                 }
             }
         }
@@ -196,7 +198,7 @@ impl<'a> Parser<'a> {
         }
         let key = match self.next() {
             Token::Word(key) => key,
-            other => return Err(format!("found '{}', expected: identifier", other.text())),
+            other => return Err(format!("found '{}', expected: identifier", excerpt(other.text()))),
         };
         check_key(key)?;
         if negated || matches!(self.peek(), Token::End | Token::Comma) {
@@ -210,7 +212,7 @@ impl<'a> Parser<'a> {
             Token::Greater => Test::Above(self.integer(key)?),
             Token::Less => Test::Below(self.integer(key)?),
             other => {
-                return Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", other.text()));
+                return Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", excerpt(other.text())));
             }
         };
         Ok(Requirement { key: key.into(), test })
@@ -224,7 +226,7 @@ impl<'a> Parser<'a> {
                 self.next();
                 value
             }
-            other => return Err(format!("found '{}', expected: identifier", other.text())),
+            other => return Err(format!("found '{}', expected: identifier", excerpt(other.text()))),
         };
         check_value(key, 0, value)?;
         Ok(value.into())
@@ -233,6 +235,7 @@ impl<'a> Parser<'a> {
     fn integer(&mut self, key: &str) -> Result<i64, String> {
         let value = self.value(key)?;
         value.parse().map_err(|_| {
+            let value = excerpt(&value);
             format!("values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer")
         })
     }
@@ -241,7 +244,7 @@ impl<'a> Parser<'a> {
     fn values(&mut self, key: &str) -> Result<Box<[Box<str>]>, String> {
         match self.next() {
             Token::Open => {}
-            other => return Err(format!("found '{}' expected: '('", other.text())),
+            other => return Err(format!("found '{}' expected: '('", excerpt(other.text()))),
         }
         if self.peek() == Token::Close {
             return Err("values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty".to_owned());
@@ -255,13 +258,13 @@ impl<'a> Parser<'a> {
                 }
                 Token::Comma | Token::Close => values.push("".into()),
                 other => {
-                    return Err(format!("found '{}', expected: ',', ')' or identifier", other.text()));
+                    return Err(format!("found '{}', expected: ',', ')' or identifier", excerpt(other.text())));
                 }
             }
             match self.next() {
                 Token::Comma => {}
                 Token::Close => break,
-                other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
+                other => return Err(format!("found '{}', expected: ',' or ')'", excerpt(other.text()))),
             }
         }
         values.sort();
@@ -275,7 +278,7 @@ impl<'a> Parser<'a> {
 
 /// Checks a label's key: an optional DNS prefix of at most 253 octets and `/`, then a name of at most 63.
 fn check_key(key: &str) -> Result<(), String> {
-    let invalid = |why: &str| Err(format!("<nil>: Invalid value: \"{key}\": {why}"));
+    let invalid = |why: &str| Err(format!("<nil>: Invalid value: \"{}\": {why}", excerpt(key)));
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if name.contains('/') {
         return invalid(
@@ -319,7 +322,7 @@ fn check_value(key: &str, at: usize, value: &str) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!("values[{at}][{key}]: Invalid value: \"{value}\": {why}"))
+    Err(format!("values[{at}][{}]: Invalid value: \"{}\": {why}", excerpt(key), excerpt(value)))
 }
 
 fn is_label_word(text: &str) -> bool {

@@ -23,7 +23,7 @@ pub trait Sink: Send + Sync {
 /// | Pod | with `pods`; no Pod that has ended or is lost | `labels` |
 /// | EndpointSlice | with `endpoints` | `labels` |
 /// | EndpointSlice with the multicluster label | with `multicluster` | `labels` |
-/// | ServiceImport | with `multicluster` | `namespace_labels`, as CoreDNS has it |
+/// | ServiceImport | with `multicluster` | `labels`; CoreDNS takes `namespace_labels` by mistake |
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// The option `labels`.
@@ -72,7 +72,7 @@ impl Selection {
             ObjectKind::Pod => {
                 self.pods && !matches!(phase, "Succeeded" | "Failed" | "Unknown") && self.labels.matches(labels)
             }
-            ObjectKind::ServiceImport => self.multicluster && self.namespace_labels.matches(labels),
+            ObjectKind::ServiceImport => self.multicluster && self.labels.matches(labels),
         }
     }
 

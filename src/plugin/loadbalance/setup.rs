@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coredns_plugin::corefile::GoDuration;
+use coredns_plugin::corefile::{GoDuration, excerpt};
 use coredns_plugin::{Setup, SetupError};
 use ipnet::IpNet;
 
@@ -61,7 +61,7 @@ impl Config {
                 ["weighted", file] => Policy::Weighted { file: setup.path(file), reload: weighted_options(setup)? },
                 ["weighted", ..] => return Err(setup.error("unexpected argument(s)")),
                 [policy, ..] => {
-                    let error = setup.tokens.plain_error(format!("unknown policy: {policy}"));
+                    let error = setup.tokens.plain_error(format!("unknown policy: {}", excerpt(policy)));
                     return Err(error.in_plugin(setup.name()).with_remedy("write round_robin or weighted FILE"));
                 }
             };
@@ -79,7 +79,8 @@ fn round_robin_options(setup: &mut Setup<'_, '_>, prefer: &mut Vec<IpNet>) -> Re
                     setup.warn("prefer without ranges has no effect");
                 }
                 for text in ranges {
-                    let invalid = || setup.error(format!("invalid CIDR \"{text}\": invalid CIDR address: {text}"));
+                    let shown = excerpt(text);
+                    let invalid = || setup.error(format!("invalid CIDR \"{shown}\": invalid CIDR address: {shown}"));
                     prefer.push(text.parse::<IpNet>().map_err(|_| invalid().with_remedy("write 192.0.2.0/24"))?);
                 }
             }
@@ -101,7 +102,7 @@ fn weighted_options(setup: &mut Setup<'_, '_>) -> Result<Duration, SetupError> {
                     _ => return Err(setup.error("unexpected argument")),
                 };
                 let duration = GoDuration::parse(text).ok().and_then(GoDuration::to_std);
-                let invalid = || setup.error(format!("invalid reload duration '{text}'"));
+                let invalid = || setup.error(format!("invalid reload duration '{}'", excerpt(text)));
                 reload = duration.ok_or_else(|| invalid().with_remedy("write 30s, 5m or 0s"))?;
             }
             word => return Err(unknown_property(setup, word, "weighted knows reload")),
@@ -111,5 +112,5 @@ fn weighted_options(setup: &mut Setup<'_, '_>) -> Result<Duration, SetupError> {
 }
 
 fn unknown_property(setup: &Setup<'_, '_>, word: &str, remedy: &str) -> SetupError {
-    setup.error(format!("unknown property '{word}'")).with_remedy(remedy)
+    setup.error(format!("unknown property '{}'", excerpt(word))).with_remedy(remedy)
 }

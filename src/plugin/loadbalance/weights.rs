@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use coredns_plugin::corefile::quote;
 use coredns_plugin::wire::Name;
 
 /// The weight of an address that the file does not name.
@@ -18,7 +19,7 @@ pub struct Weights(HashMap<Name, Vec<(IpAddr, u8)>, foldhash::fast::RandomState>
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WeightError {
     /// A line of one word that is an address, or no name.
-    #[error("wrong domain name:{word:?} in weight file {file}. (Maybe a missing weight value?)")]
+    #[error("wrong domain name:{} in weight file {file}. (Maybe a missing weight value?)", quote(word))]
     Domain {
         /// The word.
         word: String,
@@ -32,7 +33,7 @@ pub enum WeightError {
         file: String,
     },
     /// The first of two words is no address.
-    #[error("wrong IP address:{word:?} in weight file {file}")]
+    #[error("wrong IP address:{} in weight file {file}", quote(word))]
     Address {
         /// The word.
         word: String,
@@ -40,7 +41,7 @@ pub enum WeightError {
         file: String,
     },
     /// The second of two words is not a number from 1 to 255.
-    #[error("wrong weight value:{word:?} in weight file {file}")]
+    #[error("wrong weight value:{} in weight file {file}", quote(word))]
     Weight {
         /// The word.
         word: String,
@@ -48,7 +49,7 @@ pub enum WeightError {
         file: String,
     },
     /// A line of three words or more.
-    #[error("could not parse weight line:{line:?} in weight file {file}")]
+    #[error("could not parse weight line:{} in weight file {file}", quote(line))]
     Line {
         /// The line.
         line: String,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use coredns_plugin::corefile::excerpt;
 use coredns_plugin::wire::Name;
 use coredns_plugin::{LineFormat, ResponseClass, Setup, SetupError};
 
@@ -36,11 +37,14 @@ fn parse_one(setup: &mut Setup<'_, '_>, rules: &mut Vec<Rule>) -> Result<(), Set
     let mut zones = Vec::new();
     for name in names {
         if name.contains('{') {
-            setup.warn(format!("'{name}' is taken for a domain name: a format stands behind one, as in log . FORMAT"));
+            setup.warn(format!(
+                "'{}' is taken for a domain name: a format stands behind one, as in log . FORMAT",
+                excerpt(name)
+            ));
         }
         match name.parse::<Name>() {
             Ok(zone) => zones.push(zone),
-            Err(error) => setup.warn(format!("'{name}' is no domain name and matches none: {error}")),
+            Err(error) => setup.warn(format!("'{}' is no domain name and matches none: {error}", excerpt(name))),
         }
     }
     let mut classes = Classes::NONE;
@@ -48,7 +52,7 @@ fn parse_one(setup: &mut Setup<'_, '_>, rules: &mut Vec<Rule>) -> Result<(), Set
         match option.text() {
             "class" => add_classes(setup, &mut classes)?,
             word => {
-                let error = setup.error(format!("unknown property '{word}'"));
+                let error = setup.error(format!("unknown property '{}'", excerpt(word)));
                 return Err(error.with_remedy("the only option is class"));
             }
         }
@@ -70,7 +74,7 @@ fn add_classes(setup: &mut Setup<'_, '_>, classes: &mut Classes) -> Result<(), S
             "denial" => classes.insert(ResponseClass::Denial),
             "error" => classes.insert(ResponseClass::Error),
             _ => {
-                let error = setup.error(format!("invalid Class: {word}"));
+                let error = setup.error(format!("invalid Class: {}", excerpt(word)));
                 return Err(error.with_remedy("the classes are all, success, denial and error"));
             }
         }

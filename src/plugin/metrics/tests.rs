@@ -8,13 +8,14 @@ use coredns_plugin::{
     Answer, BlockConfig, HttpRequest, HttpResponse, Lifecycle as _, Next, Outcome, Plugin, Query, Reply, Start,
     Transport, Zones,
 };
-use coredns_testkit::{Ask, Harness, Scripted, query, set_up};
+use coredns_testkit::{Ask, Harness, Scripted, query, set_up, set_up_examples};
 use coredns_wire::Rcode;
 use prometheus::{Registry, TextEncoder};
 
 use super::DESCRIPTOR;
 use super::enabled::Enabled;
 use super::handler::Prometheus;
+use crate::registry::DIRECTIVES;
 
 #[test]
 fn directives() {
@@ -311,4 +312,12 @@ async fn enabled_plugins_are_those_of_living_instances() {
     assert_eq!(series("enabled.example."), expected[..1]);
     drop(new);
     assert!(series("enabled.example.").is_empty());
+}
+
+#[test]
+fn the_examples_of_the_readme_are_good() {
+    let blocks = set_up_examples(&[&DESCRIPTOR], DIRECTIVES, include_str!("README.md"));
+    let addresses: Vec<&str> =
+        blocks.iter().flat_map(|block| &block.http).map(|endpoint| endpoint.address.as_str()).collect();
+    assert_eq!(addresses, [":9153", "localhost:9153", "localhost:9153", "localhost:9154"]);
 }

@@ -1,12 +1,7 @@
 //! The directive `multisocket [NUM_SOCKETS]`.
 
-use std::thread;
-
 use coredns_plugin::corefile::{Dispenser, ParseError, parse_integer};
-use coredns_plugin::{Setup, SetupError};
-
-/// The most sockets for one listener.
-pub(super) const SOCKETS_MAX: usize = 1024;
+use coredns_plugin::{Setup, SetupError, WORKERS_MAX, usable_cpus};
 
 /// Sets the block's number of sockets.
 pub(super) fn setup(setup: &mut Setup<'_, '_>) -> Result<(), SetupError> {
@@ -26,17 +21,12 @@ fn read_sockets(tokens: &mut Dispenser<'_>) -> Result<usize, ParseError> {
     };
     let number = parse_integer(text).map_err(|error| refuse(tokens, format!("invalid num sockets: {error}")))?;
     match usize::try_from(number) {
-        Ok(sockets @ 1..=SOCKETS_MAX) => Ok(sockets),
-        Ok(1..) => Err(refuse(tokens, format!("num sockets exceeds maximum ({SOCKETS_MAX}): {number}"))),
+        Ok(sockets @ 1..=WORKERS_MAX) => Ok(sockets),
+        Ok(1..) => Err(refuse(tokens, format!("num sockets exceeds maximum ({WORKERS_MAX}): {number}"))),
         _ => Err(refuse(tokens, format!("num sockets can not be zero or negative: {number}"))),
     }
 }
 
 fn refuse(tokens: &Dispenser<'_>, message: String) -> ParseError {
-    tokens.plain_error(message).with_remedy(format!("write a number from 1 to {SOCKETS_MAX}"))
-}
-
-/// CPUs that the process may use, by its affinity and its control group.
-fn usable_cpus() -> usize {
-    thread::available_parallelism().map_or(1, |cpus| cpus.get().min(SOCKETS_MAX))
+    tokens.plain_error(message).with_remedy(format!("write a number from 1 to {WORKERS_MAX}"))
 }

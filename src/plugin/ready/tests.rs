@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use coredns_plugin::{BlockConfig, HttpRequest, HttpResponse, Next, Outcome, Plugin, Query, Shared, Start};
-use coredns_testkit::set_up;
+use coredns_testkit::{set_up, set_up_examples};
 use coredns_wire::Rcode;
 
 use super::DESCRIPTOR;
+use crate::registry::DIRECTIVES;
 
 /// Ready when it is told to be.
 struct Slow {
@@ -127,4 +128,12 @@ async fn each_block_speaks_for_all() {
     // The second block wants the plugin that both have to be asked each time.
     b.ready.store(false, Ordering::Relaxed);
     assert_eq!(ask(&one).await, (503, "unready2".into()));
+}
+
+#[test]
+fn the_examples_of_the_readme_are_good() {
+    let blocks = set_up_examples(&[&DESCRIPTOR], DIRECTIVES, include_str!("README.md"));
+    let addresses: Vec<&str> =
+        blocks.iter().flat_map(|block| &block.http).map(|endpoint| endpoint.address.as_str()).collect();
+    assert_eq!(addresses, [":8181", ":8181", "localhost:8092"]);
 }

@@ -85,10 +85,6 @@ impl Listener {
         self.place
     }
 
-    pub(super) const fn local(&self) -> SocketAddr {
-        self.local
-    }
-
     /// What is served at this moment.
     pub(super) fn routes(&self) -> Arc<Routes> {
         self.routes.load_full()

@@ -113,7 +113,7 @@ fn mistakes_are_explained() {
 fn an_empty_list_is_remarked_on() {
     let block = set_up(&[&DESCRIPTOR], "blocklist").expect("legal");
     let warnings: Vec<String> = block.warnings.iter().map(ToString::to_string).collect();
-    let text = "plugin/blocklist: Testfile:3 - Error during parsing: the list is empty, so nothing is blocked";
+    let text = "plugin/blocklist: the list is empty, so nothing is blocked";
     assert_eq!(warnings, [text]);
 }
 

@@ -241,3 +241,40 @@ fn odd_objects_come_and_go_without_a_trace() {
     }
     assert!(index.pods(ip("10.0.0.1")).is_empty());
 }
+
+#[test]
+fn readers_see_whole_states_while_a_writer_changes_them() {
+    const CHANGES: u8 = 200;
+    let index = Index::new(true);
+    index.apply(vec![put_service(service("s", &["10.0.0.0"]))]);
+    let key = service_key("s", "ns").expect("a key");
+    let hash = index.hash(&key);
+    let read = || {
+        let stamp = Stamp::take(hash);
+        let found = index.service(&key, hash).expect("the Service is always there");
+        let entry = found.entry().expect("an entry");
+        assert_eq!(entry.v4().len(), 1);
+        (stamp, entry.v4().first().map_or(0, |ip| ip.octets()[3]))
+    };
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for number in 1..=CHANGES {
+                let neighbours = (0..8)
+                    .map(|other| put_service(service(&format!("n{other}"), &[&format!("10.{other}.1.{number}")])));
+                index.apply(neighbours.chain([put_service(service("s", &[&format!("10.0.0.{number}")]))]).collect());
+            }
+        });
+        let mut answers = Vec::new();
+        while !writer.is_finished() {
+            let answer = read();
+            let last = answers.last().map_or(0, |(_, number)| *number);
+            assert!(answer.1 >= last, "{} after {last}", answer.1);
+            answers.push(answer);
+        }
+        // An answer that still counts as current is the newest.
+        assert!(answers.iter().all(|(stamp, number)| !stamp.is_current() || *number == CHANGES));
+        let (stamp, number) = read();
+        assert!(stamp.is_current());
+        assert_eq!(number, CHANGES);
+    });
+}

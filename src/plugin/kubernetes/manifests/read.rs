@@ -7,6 +7,7 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use coredns_plugin::corefile::{excerpt, excerpt_path};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 use serde_saphyr::budget::BudgetBreach;
@@ -110,9 +111,9 @@ fn read_yaml(reader: impl Read, walk: &mut Walk<'_, '_>) -> Result<(), Problem> 
 fn remedy(error: &serde_saphyr::Error) -> String {
     let text = without_position(&error.to_string());
     match error {
-        serde_saphyr::Error::DuplicateMappingKey { .. } => {
-            let text = text.split(", set DuplicateKeyPolicy").next().unwrap_or(&text);
-            format!("{text}; remove one of the two")
+        serde_saphyr::Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().map_or_else(String::new, |key| format!(": {}", excerpt(key)));
+            format!("duplicate mapping key{key}; remove one of the two")
         }
         serde_saphyr::Error::Budget { breach, .. } => match breach {
             BudgetBreach::Depth { .. } => too_deep(),
@@ -134,8 +135,9 @@ fn too_deep() -> String {
     format!("more than {DEPTH_MAX} levels of nesting; write the document out flatter")
 }
 
+/// The parser's message; what it quotes of the file is escaped and cut as in a path, which leaves its own words whole.
 fn without_position(text: &str) -> String {
-    text.rfind(" at line ").and_then(|at| text.get(..at)).unwrap_or(text).to_owned()
+    excerpt_path(text.rfind(" at line ").and_then(|at| text.get(..at)).unwrap_or(text))
 }
 
 /// The documents of a YAML stream, each a reader of its own.
@@ -393,21 +395,21 @@ impl Walk<'_, '_> {
             return match meta.of_items() {
                 Some(items) if lost > 0 && items.object_kind().is_some() => Err(format!(
                     "{lost} items say no kind and stand before the list's own; write kind: {} before items",
-                    meta.kind
+                    excerpt(&meta.kind)
                 )),
                 None if lost > 0 => Err(format!("{lost} items of the list say no kind; add it to each")),
                 _ => Ok(()),
             };
         }
         if meta.version.is_empty() {
-            return Err(format!("apiVersion is missing; a {} needs one, for instance v1", meta.kind));
+            return Err(format!("apiVersion is missing; a {} needs one, for instance v1", excerpt(&meta.kind)));
         }
         let Some(kind) = meta.object_kind() else {
             self.skipped += 1;
             return Ok(());
         };
         if raw.metadata.0.name.0.is_empty() {
-            return Err(format!("metadata.name is missing; give the {} a name", meta.kind));
+            return Err(format!("metadata.name is missing; give the {} a name", excerpt(&meta.kind)));
         }
         (self.visit)(kind, raw)
     }

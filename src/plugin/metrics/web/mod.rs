@@ -80,7 +80,7 @@ impl Web {
 /// Reads the configuration and what TLS needs; `None` where it has no TLS.
 fn read_tls(path: &Path) -> Result<Option<Arc<rustls::ServerConfig>>, String> {
     let config = config::read(path)?;
-    tls::server_config(&config, path.parent().unwrap_or(Path::new("")))
+    tls::server_config(&config, path.parent().unwrap_or_else(|| Path::new("")))
 }
 
 impl HttpSecurity for Web {

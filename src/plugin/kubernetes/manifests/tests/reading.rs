@@ -288,7 +288,9 @@ fn the_selection_is_applied() {
 ---
 {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: imported, namespace: n, labels: {app: x, multicluster.kubernetes.io/service-name: i}}}
 ---
-{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, metadata: {name: i, namespace: n, labels: {team: a}}}
+{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, metadata: {name: i, namespace: n, labels: {app: x}}}
+---
+{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, metadata: {name: out, namespace: n, labels: {team: a}}}
 ";
     let labels = Selection {
         labels: Selector::parse("app=x").expect("a selector"),

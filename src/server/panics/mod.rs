@@ -33,6 +33,7 @@ thread_local! {
 }
 
 /// Where the last panic of a thread came from.
+#[derive(Default)]
 struct Origin {
     place: Option<(String, u32)>,
     stack: Option<String>,
@@ -100,16 +101,19 @@ fn describe(panic: &(dyn Any + Send)) -> (String, Option<String>) {
     }
 }
 
-impl Default for Origin {
-    fn default() -> Self {
-        Self { place: None, stack: None }
+/// Runs a task that serves a socket; if it panics, the process ends rather than leave the socket unserved.
+pub(super) async fn watched(what: &'static str, task: impl Future<Output = ()>) {
+    if let Some(complaint) = complaint(what, task).await {
+        fatal(complaint);
     }
 }
 
-/// Runs a task that serves a socket; if it panics, the process ends rather than leave the socket unserved.
-pub(super) async fn watched(what: &'static str, task: impl Future<Output = ()>) {
-    if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
-        core_metrics::PANICS.inc();
-        fatal(format!("panic in the {what} loop of a worker: {}", describe(&*panic).0));
-    }
+/// Runs a task to its end; what to say where that end is a panic.
+async fn complaint(what: &str, task: impl Future<Output = ()>) -> Option<String> {
+    let panic = AssertUnwindSafe(task).catch_unwind().await.err()?;
+    core_metrics::PANICS.inc();
+    Some(format!("panic in the {what} loop of a worker: {}", describe(&*panic).0))
 }
+
+#[cfg(test)]
+mod tests;
