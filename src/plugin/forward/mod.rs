@@ -15,6 +15,8 @@ mod setup;
 mod targets;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_encrypted;
 mod upstreams;
 
 use coredns_plugin::Descriptor;

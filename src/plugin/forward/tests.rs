@@ -96,7 +96,8 @@ async fn a_reply_comes_with_flags_records_and_options() {
 async fn junk_before_the_reply_is_passed_over() {
     let upstream = MockUpstream::start(|_| {
         let mut acts = vec![Act::OtherQuestion("evil.example.org".into()), Act::Garbage(vec![1, 2, 3])];
-        acts.extend((0..300).map(|_| Act::Raw(vec![0; 12])));
+        // As many as a socket's buffer surely holds.
+        acts.extend((0..100).map(|_| Act::Raw(vec![0; 12])));
         acts.push(Act::answer(&[RECORD]));
         acts
     });
@@ -104,7 +105,7 @@ async fn junk_before_the_reply_is_passed_over() {
     assert_eq!(records(&harness.ask(&query("example.org A")).await), [RECORD]);
     assert_eq!(upstream.seen().len(), 1, "neither a retry nor a probe");
     let to = upstream.address().to_string();
-    assert_eq!(counter("coredns_proxy_ignored_messages_total", Some(("to", &to))), 302.0);
+    assert_eq!(counter("coredns_proxy_ignored_messages_total", Some(("to", &to))), 102.0);
 }
 
 #[tokio::test]
