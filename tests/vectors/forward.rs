@@ -19,11 +19,11 @@ use coredns_testkit::{Act, MockUpstream, set_up, start_parts, stop_parts};
 use coredns_wire::Rcode;
 use toml::{Table, Value};
 
-use crate::common::{judge, same, trials};
+use crate::common::{Check, judge, same, trials};
 
 pub(crate) fn all() -> Vec<Trial> {
     let mut all = trials("forward-setup", "case", setup);
-    let tables: [(&str, fn(&Table, &Table) -> Result<(), String>); 9] = [
+    let tables: [(&str, Check); 9] = [
         ("split", split),
         ("classify", classify_one),
         ("classify_list", classify_list),

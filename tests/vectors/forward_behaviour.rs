@@ -18,14 +18,14 @@ use coredns_testkit::vectors::{flag, text, texts};
 use coredns_testkit::{Act, Ask, Harness, MockUpstream, Scripted, query, same_records, start_parts, stop_parts};
 use toml::{Table, Value};
 
-use crate::common::{same, trials};
+use crate::common::{Check, same, trials};
 use crate::forward::{forward, forwards};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 const RECORD: &str = "example.org. 3600 IN A 127.0.0.1";
 
 pub(crate) fn all() -> Vec<Trial> {
-    let tables: [(&str, fn(&Table, &Table) -> Result<(), String>); 11] = [
+    let tables: [(&str, Check); 11] = [
         ("protocol", protocol),
         ("policy", policy),
         ("attempts", attempts),

@@ -15,10 +15,13 @@ use crate::forward_behaviour::{judge_exchange, number, run};
 
 const MEDIA_TYPE: &str = "application/dns-message";
 
+/// Requests with the messages in them.
+type Requests = Arc<Mutex<Vec<(HttpSeen, Message)>>>;
+
 /// A DoH server that answers everything with `records`, and what it has been asked.
-fn server(records: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<(HttpSeen, Message)>>>) {
+fn server(records: &[&str]) -> (SocketAddr, Requests) {
     let answer = Act::answer(records);
-    let seen: Arc<Mutex<Vec<(HttpSeen, Message)>>> = Arc::default();
+    let seen: Requests = Arc::default();
     let noted = Arc::clone(&seen);
     let address = serve_http(move |request| {
         let Ok(message) = Message::parse(&request.body) else { return (400, "text/plain".to_owned(), Vec::new()) };

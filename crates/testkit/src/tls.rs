@@ -19,9 +19,9 @@ use tokio_rustls::TlsAcceptor;
 use crate::process::Scratch;
 
 /// Runs a server of its own on a thread of its own until the process ends; returns its address.
-fn spawn_server<F: Future<Output = ()>>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr
+fn spawn_server<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr
 where
-    F: Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
 {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap_or_else(|error| panic!("{error}"));
     let address = listener.local_addr().unwrap_or_else(|error| panic!("{error}"));

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use coredns_plugin::metrics::prometheus::proto::Metric;
 use coredns_plugin::wire::{Header, Rcode, Record};
 use coredns_plugin::{Answer, BlockConfig, Metadata, Reply, ServerInfo, Start, Transport, clock, metrics};
 use coredns_testkit::{
@@ -62,7 +63,7 @@ fn closed_port() -> SocketAddr {
 fn counter(name: &str, label: Option<(&str, &str)>) -> f64 {
     let families = metrics::registry().gather();
     let family = families.iter().find(|family| family.name() == name).unwrap_or_else(|| panic!("no {name}"));
-    let fits = |metric: &&metrics::prometheus::proto::Metric| {
+    let fits = |metric: &&Metric| {
         label.is_none_or(|(key, value)| {
             metric.get_label().iter().any(|pair| pair.name() == key && pair.value() == value)
         })
