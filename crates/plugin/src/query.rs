@@ -240,6 +240,12 @@ impl Query {
         }
     }
 
+    /// Tells whether the UDP size of the OPT record is no longer the client's: see [`Query::lower_udp_size`].
+    #[must_use]
+    pub fn udp_size_was_lowered(&self) -> bool {
+        self.edns.is_some_and(|edns| edns.udp_size != self.udp_size.load(Ordering::Relaxed))
+    }
+
     /// Where the query came from; IPv4 clients of a dual-stack socket as plain IPv4.
     #[inline]
     #[must_use]

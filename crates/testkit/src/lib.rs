@@ -1,4 +1,5 @@
-//! Test support: queries from text, chains without a server, expected records, log lines, vectors as named tests.
+//! Test support: queries from text, chains without a server, expected records, log lines, upstreams that do what a
+//! test says, vectors as named tests.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -8,6 +9,8 @@ pub mod process;
 mod readme;
 mod records;
 mod stanza;
+mod tls;
+mod upstream;
 pub mod vectors;
 
 pub use ask::{Ask, query};
@@ -17,3 +20,5 @@ pub use log::LogCapture;
 pub use readme::{readme_examples, set_up_examples};
 pub use records::{Section, check_section, same_records};
 pub use stanza::{set_up, set_up_block, start_parts, stop_parts};
+pub use tls::{HttpSeen, TlsFront, serve_http};
+pub use upstream::{Act, MockUpstream, Seen};

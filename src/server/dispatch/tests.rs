@@ -58,7 +58,7 @@ impl Filter for Only {
 
 /// A server with two zones, each an alias of the other; that of `b.test` has a view.
 struct Fixture {
-    dispatcher: Dispatcher,
+    dispatcher: Arc<Dispatcher>,
     clients: Arc<Mutex<Vec<SocketAddr>>>,
 }
 
