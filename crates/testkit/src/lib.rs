@@ -1,8 +1,10 @@
-//! Test support: queries from text, chains without a server, expected records, log lines, vectors as named tests.
+//! Test support: queries from text, chains without a server, expected records, log lines, vectors as named tests,
+//! servers that peers would be.
 #![forbid(unsafe_code)]
 
 mod ask;
 mod chain;
+pub mod kube_api;
 mod log;
 pub mod process;
 mod readme;
