@@ -4,6 +4,7 @@
 mod cli;
 mod dispatch;
 mod intake;
+mod kubernetes_api;
 mod reload;
 mod reload_watch;
 mod shutdown;
