@@ -5,6 +5,7 @@ pub mod cli;
 pub mod plugin;
 pub mod registry;
 pub mod server;
+pub mod upstream;
 pub mod version;
 
 // The pure parts of the build script, compiled here so that their tests run with those of the library.

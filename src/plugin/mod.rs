@@ -18,6 +18,8 @@ pub mod debug;
 pub mod erratic;
 #[cfg(plugin = "errors")]
 pub mod errors;
+#[cfg(plugin = "forward")]
+pub mod forward;
 #[cfg(plugin = "health")]
 pub mod health;
 #[cfg(plugin = "hosts")]

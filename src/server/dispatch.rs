@@ -17,6 +17,9 @@ use coredns_wire::{Class, Name, Opcode, Rcode, RrType};
 
 use super::panics;
 
+#[cfg(test)]
+mod tests;
+
 /// Up to this many zones are compared one by one; beyond, they are looked up by hash.
 const LINEAR_ZONES: usize = 16;
 

@@ -119,7 +119,7 @@ fn the_bound_of_queries_is_exact() {
         write_frame(&mut stream, &query("www.example.org A", id));
         assert_eq!(header(&read_frame(&mut stream).expect("an answer")).id, id);
     }
-    assert_eq!(ids_to_the_end(&mut stream), []);
+    assert_eq!(ids_to_the_end(&mut stream), Vec::<u16>::new());
     let mut stream = client.connect();
     let three: Vec<u8> = (1..=3).flat_map(|id| frame(&query("www.example.org A", id))).collect();
     stream.write_all(&[frame(b"short"), three].concat()).expect("sent");

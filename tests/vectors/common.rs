@@ -12,8 +12,11 @@ pub(crate) fn load(name: &str) -> Table {
     vectors::load(&data.join(format!("{name}.toml")))
 }
 
+/// What judges one entry: it gets the whole file and the entry.
+pub(crate) type Check = fn(&Table, &Table) -> Result<(), String>;
+
 /// A test for each entry of `table[key]` in the file `name`; `check` gets the whole file and the entry.
-pub(crate) fn trials(name: &'static str, key: &str, check: fn(&Table, &Table) -> Result<(), String>) -> Vec<Trial> {
+pub(crate) fn trials(name: &'static str, key: &str, check: Check) -> Vec<Trial> {
     let table = load(name);
     let whole = table.clone();
     vectors::trials(name, key, &table, move |case| check(&whole, case))

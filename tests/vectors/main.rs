@@ -8,6 +8,12 @@ mod cache;
 #[cfg(plugin = "cache")]
 mod cache_sequence;
 mod common;
+#[cfg(plugin = "forward")]
+mod forward;
+#[cfg(plugin = "forward")]
+mod forward_behaviour;
+#[cfg(plugin = "forward")]
+mod forward_doh;
 #[cfg(plugin = "hosts")]
 mod hosts;
 #[cfg(plugin = "kubernetes")]
@@ -29,6 +35,8 @@ fn main() {
     let mut trials: Vec<Trial> = Vec::new();
     #[cfg(plugin = "cache")]
     trials.extend(cache::all());
+    #[cfg(plugin = "forward")]
+    trials.extend(forward::all());
     #[cfg(plugin = "hosts")]
     trials.extend(hosts::all());
     #[cfg(plugin = "kubernetes")]

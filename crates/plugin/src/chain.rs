@@ -148,7 +148,7 @@ impl<'a> Next<'a> {
     ///
     /// More than [`MAX_LOOKUPS`] of these for one client's query give SERVFAIL: that is a loop.
     pub fn lookup(self, query: &Query, name: Name, qtype: RrType) -> Outcome<'a> {
-        if query.count_lookup() > MAX_LOOKUPS {
+        if query.count_lookup() > u32::from(MAX_LOOKUPS) {
             return Outcome::failed(Rcode::SERVFAIL, TooManyLookups);
         }
         let asked = query.with_question(name, qtype);

@@ -1,7 +1,7 @@
 //! What is asked, by whom, and how it came.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -82,7 +82,7 @@ pub struct Query {
     server: Arc<ServerInfo>,
     view: Option<Arc<str>>,
     metadata: Option<Arc<Metadata>>,
-    lookups: OnceLock<Arc<AtomicU8>>,
+    lookups: OnceLock<Arc<AtomicU32>>,
     wants_stamp: bool,
 }
 
@@ -240,6 +240,12 @@ impl Query {
         }
     }
 
+    /// Tells whether the UDP size of the OPT record is no longer the client's: see [`Query::lower_udp_size`].
+    #[must_use]
+    pub fn udp_size_was_lowered(&self) -> bool {
+        self.edns.is_some_and(|edns| edns.udp_size != self.udp_size.load(Ordering::Relaxed))
+    }
+
     /// Where the query came from; IPv4 clients of a dual-stack socket as plain IPv4.
     #[inline]
     #[must_use]
@@ -369,9 +375,9 @@ impl Query {
     }
 
     /// Counts one lookup made inside the server for this client's query; returns how many there have been.
-    pub(crate) fn count_lookup(&self) -> u8 {
+    pub(crate) fn count_lookup(&self) -> u32 {
         let count = self.lookups.get_or_init(Arc::default);
-        // Relaxed: it is a bound, not a hand-over. It cannot wrap: the caller stops far below 255.
+        // Relaxed: it is a bound, not a hand-over. Wide enough not to wrap, whatever a plugin goes on to try.
         count.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 }

@@ -1,13 +1,17 @@
-//! Test support: queries from text, chains without a server, expected records, log lines, vectors as named tests.
+//! Test support: queries from text, chains without a server, expected records, log lines, vectors as named tests, and
+//! the peers of a server: upstreams that do what a test says, an API server of Kubernetes.
 #![forbid(unsafe_code)]
 
 mod ask;
 mod chain;
+pub mod kube_api;
 mod log;
 pub mod process;
 mod readme;
 mod records;
 mod stanza;
+mod tls;
+mod upstream;
 pub mod vectors;
 
 pub use ask::{Ask, query};
@@ -17,3 +21,5 @@ pub use log::LogCapture;
 pub use readme::{readme_examples, set_up_examples};
 pub use records::{Section, check_section, same_records};
 pub use stanza::{set_up, set_up_block, start_parts, stop_parts};
+pub use tls::{HttpSeen, TlsFront, serve_http};
+pub use upstream::{Act, MockUpstream, Seen};
