@@ -236,13 +236,10 @@ impl Options {
         for zone in self.multicluster.as_slice() {
             if !self.zones.as_slice().contains(zone) {
                 let zones: Vec<String> = self.zones.as_slice().iter().map(ToString::to_string).collect();
-                return Err(plain(
-                    setup,
-                    format!(
-                        "is not authoritative for the multicluster zone {zone} (authoritative zones: [{}])",
-                        zones.join(" ")
-                    ),
-                ));
+                return Err(setup.error(format!(
+                    "is not authoritative for the multicluster zone {zone} (authoritative zones: [{}])",
+                    zones.join(" ")
+                )));
             }
         }
         Ok(())
@@ -290,8 +287,10 @@ fn flag(setup: &mut Setup<'_, '_>) -> Result<bool, SetupError> {
 
 fn read_selector(setup: &mut Setup<'_, '_>, what: &str) -> Result<Selector, SetupError> {
     let text = some_args(setup)?.join(" ");
-    Selector::parse(&text)
-        .map_err(|error| plain(setup, format!("unable to parse {what} selector value: '{text}': {error}")))
+    Selector::parse(&text).map_err(|error| {
+        let inner = format!("couldn't parse the selector string \"{text}\": {error}");
+        plain(setup, format!("unable to parse {what} selector value: '{text}': {inner}"))
+    })
 }
 
 fn read_qps(setup: &mut Setup<'_, '_>) -> Result<f32, SetupError> {
