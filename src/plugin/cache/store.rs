@@ -20,7 +20,7 @@ const STORE_OCTETS: usize = 64 << 20;
 /// Octets for each entry that is configured.
 const ENTRY_OCTETS: usize = 1024;
 /// Entries that are looked at when one has to go.
-const CANDIDATES: usize = 5;
+const CANDIDATES: usize = 12;
 
 /// The entries that one shard holds at most, for a capacity as configured.
 #[must_use]
