@@ -3,6 +3,8 @@
 
 mod cli;
 mod dispatch;
+#[cfg(plugin = "forward")]
+mod forward;
 mod intake;
 mod reload;
 mod reload_watch;
