@@ -7,7 +7,8 @@ use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use coredns_plugin::{Answer, Next, Outcome, Plugin, Query, Reply, Zones};
+use coredns_plugin::{Answer, Lifecycle, Next, Outcome, Plugin, Query, Reply, Start, Zones};
+use coredns_rs::plugin::cache::{Cache, Config};
 use coredns_rs::server::InProcess;
 use coredns_testkit::{Ask, Harness};
 use coredns_wire::{Header, Name, Outgoing, Record, Request, encode, fold};
@@ -80,6 +81,18 @@ fn chain(bench: &mut Criterion) {
     }
 }
 
+fn cached(bench: &mut Criterion) {
+    let query = Ask::new(QUESTION).query();
+    let cache = Arc::new(Cache::new(Config::new(Zones::from_args(&["."]))));
+    let start = Start { servers: vec![Arc::clone(query.server())], ..Start::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(cache.start(&start)).expect("it starts");
+    let harness = Harness::new(vec![cache, Arc::new(End)]);
+    bench.bench_function("cache/hit with an address", |b| {
+        b.iter(|| matches!(harness.ask_now(black_box(&query)), Answer::Reply(_)));
+    });
+}
+
 fn encoding(bench: &mut Criterion) {
     let ask = Ask::new(QUESTION);
     let question = Outgoing::question(&ask.name, ask.qtype, ask.qclass);
@@ -117,5 +130,5 @@ fn whole(bench: &mut Criterion) {
     }
 }
 
-criterion_group!(layers, parse, zones, chain, encoding, whole);
+criterion_group!(layers, parse, zones, chain, cached, encoding, whole);
 criterion_main!(layers);

@@ -8,6 +8,8 @@
 pub mod bind;
 #[cfg(plugin = "bufsize")]
 pub mod bufsize;
+#[cfg(plugin = "cache")]
+pub mod cache;
 #[cfg(plugin = "cancel")]
 pub mod cancel;
 #[cfg(plugin = "debug")]

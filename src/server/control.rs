@@ -209,7 +209,7 @@ impl Server {
         let mut old = Vec::new();
         let mut served = Vec::new();
         for (listener, info) in listeners.iter().zip(infos) {
-            let dispatcher = Arc::new(next.dispatcher(listener, info));
+            let dispatcher = next.dispatcher(listener, info);
             match self.live(&listener.place).map(|live| (Arc::clone(&live.shared), live.sockets)) {
                 Some((shared, sockets)) => {
                     old.push(shared.replace(dispatcher, listener.limits));
@@ -335,7 +335,7 @@ impl Running {
         self.blocks.iter().any(|(block, _)| block.config.debug)
     }
 
-    pub(super) fn dispatcher(&self, listener: &Listener, info: &Arc<ServerInfo>) -> Dispatcher {
+    pub(super) fn dispatcher(&self, listener: &Listener, info: &Arc<ServerInfo>) -> Arc<Dispatcher> {
         let mut sites: HashMap<usize, Arc<Site>> = HashMap::new();
         let mut blocks = Vec::new();
         for (zone, at) in &listener.zones {

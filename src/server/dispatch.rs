@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use coredns_plugin::{
@@ -16,6 +16,9 @@ use coredns_plugin::{
 use coredns_wire::{Class, Name, Opcode, Rcode, RrType};
 
 use super::panics;
+
+#[cfg(test)]
+mod tests;
 
 /// Up to this many zones are compared one by one; beyond, they are looked up by hash.
 const LINEAR_ZONES: usize = 16;
@@ -80,6 +83,8 @@ pub(crate) struct Dispatcher {
     pub(crate) debug: bool,
     /// Panics are logged with their stack.
     pub(crate) stacktrace: bool,
+    /// Itself, for work that outlives a query.
+    own: Weak<Self>,
 }
 
 /// Where a query goes.
@@ -94,7 +99,12 @@ pub(crate) enum Route<'a> {
 
 impl Dispatcher {
     /// The blocks with their zones, in the order of the Corefile.
-    pub(crate) fn new(info: Arc<ServerInfo>, blocks: Vec<(Name, Arc<Site>)>, debug: bool, stacktrace: bool) -> Self {
+    pub(crate) fn new(
+        info: Arc<ServerInfo>,
+        blocks: Vec<(Name, Arc<Site>)>,
+        debug: bool,
+        stacktrace: bool,
+    ) -> Arc<Self> {
         let any_class = blocks.iter().any(|(_, site)| site.chain.iter().any(|plugin| plugin.any_class()));
         let mut zones: Vec<Zone> = Vec::new();
         for (name, site) in blocks {
@@ -109,7 +119,7 @@ impl Dispatcher {
         if debug || stacktrace {
             panics::keep_stacks();
         }
-        Self { info, zones, index, any_class, debug, stacktrace }
+        Arc::new_cyclic(|own| Self { info, zones, index, any_class, debug, stacktrace, own: Weak::clone(own) })
     }
 
     /// Finds the block for a query, and sets view and metadata of the query for it.
@@ -233,6 +243,17 @@ impl Core for Dispatcher {
                 Route::BadVersion => Answer::Failed(Failure::silent(Rcode::BADVERS)),
             }
         })
+    }
+
+    fn shared(&self) -> Option<Arc<dyn Core>> {
+        self.own.upgrade().map(|own| own as Arc<dyn Core>)
+    }
+
+    fn panicked(&self, panic: Panic) {
+        if self.debug {
+            panics::crash(&self.info.label, &*panic);
+        }
+        panics::caught(&self.info.label, self.stacktrace, &*panic);
     }
 }
 

@@ -56,7 +56,7 @@ impl InProcess {
             running.stop().await;
             return Err(error);
         }
-        let dispatcher = Arc::new(running.dispatcher(&listener, &info));
+        let dispatcher = running.dispatcher(&listener, &info);
         let query = Query::empty(info, Transport::Udp, clock::now());
         let slot = Box::new(Slot { query, has_question: false, reply: Vec::new(), prefix: 0 });
         Ok(Self { handle: Arc::new(Handle { dispatcher }), running, slot: Some(slot), serving: None })

@@ -19,7 +19,7 @@ use super::udp::UdpServer;
 use super::{panics, tcp};
 
 /// Stack of a worker, in octets: chains run on it, plugin within plugin.
-const STACK: usize = 4 << 20;
+pub(super) const STACK: usize = 4 << 20;
 
 enum Command {
     /// Serve a listener on these sockets.

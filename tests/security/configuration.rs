@@ -47,6 +47,36 @@ fn special_files_are_refused_at_once() {
     }
 }
 
+#[test]
+fn oversized_files_are_refused_unread() {
+    let scratch = Scratch::new();
+    let sparse = |name: &str, len: u64| {
+        let path = scratch.path().join(name);
+        std::fs::File::create(&path).and_then(|file| file.set_len(len)).expect("a sparse file");
+        path.display().to_string()
+    };
+    for corefile in [sparse("Corefile", (16 << 20) + 1), "/dev/zero".to_owned()] {
+        let ended = Command::new(BINARY).args(["-conf", &corefile, "-validate"]).output().expect("the binary runs");
+        let text = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.code() == Some(1) && text.contains("16 MiB"), "{corefile}: {text}");
+    }
+    let cases = [
+        ("hosts FILE", (1 << 30) + 1),
+        ("loadbalance weighted FILE", (64 << 20) + 1),
+        ("kubernetes {\n manifests FILE\n }", (64 << 20) + 1),
+        ("import FILE", (16 << 20) + 1),
+    ];
+    for (directive, len) in cases {
+        let file = sparse("large", len);
+        let corefile = format!(".:0 {{\n{}\nwhoami\n}}\n", directive.replace("FILE", &file));
+        let mut server = Running::spawn(BINARY, Scratch::new(), &corefile, &[]);
+        until(directive, || !server.is_alive() || server.lines().iter().any(|line| line.starts_with("CoreDNS-")));
+        until(&format!("word of {directive}"), || server.lines().iter().any(|line| line.contains(&file)));
+        let size = server.status_kb("VmHWM").unwrap_or_default();
+        assert!(size < 100 * 1024, "{directive}: {size} kB");
+    }
+}
+
 /// Stanzas with a word that may be of any length; those whose word is a path may show more of it.
 const WITH_WORDS: &[(&str, usize)] = &[
     ("WORD", 64),

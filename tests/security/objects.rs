@@ -51,7 +51,8 @@ fn rings_of_aliases_end() {
 #[test]
 fn stars_are_ordinary_labels_and_nothing_lists_services() {
     let server = cluster(&["cluster.test"], &service("web", "clusterIP: 10.0.0.1, ports: [{name: http, port: 80}]"));
-    let client = socket(Ipv4Addr::LOCALHOST, server.client("cluster.test.").server);
+    let tcp = server.client("cluster.test.");
+    let client = socket(Ipv4Addr::LOCALHOST, tcp.server);
     for name in ["*.shop.svc", "web.*.svc", "any.shop.svc", "web.any.svc", "*.*.svc", "*", "*.any.web.shop.svc"] {
         for qtype in ["A", "SRV", "ANY"] {
             let reply = ask(&client, &format!("{name}.cluster.test {qtype}"), 1);
@@ -59,8 +60,9 @@ fn stars_are_ordinary_labels_and_nothing_lists_services() {
         }
     }
     for name in ["cluster.test", "svc.cluster.test", "shop.svc.cluster.test", "pod.cluster.test"] {
-        for qtype in ["NS", "SOA", "SRV", "ANY", "A", "TXT", "PTR"] {
-            let reply = ask(&client, &format!("{name} {qtype}"), 1);
+        for qtype in ["NS", "SOA", "SRV", "ANY", "A", "TXT", "PTR", "AXFR", "IXFR"] {
+            let question = format!("{name} {qtype}");
+            let reply = if qtype == "AXFR" { tcp.tcp(&question) } else { ask(&client, &question, 1) };
             let all = [&reply.answer, &reply.authority, &reply.additional];
             let text: String = all.into_iter().flatten().map(ToString::to_string).collect();
             assert!(!text.contains("web") && !text.contains("10.0.0.1"), "{name} {qtype}: {text}");

@@ -204,8 +204,7 @@ fn link_local_clients_are_answered_over_their_link() {
     if !inside("packets::link_local_clients_are_answered_over_their_link") {
         return;
     }
-    let index: u32 =
-        std::fs::read_to_string("/sys/class/net/lo/ifindex").expect("lo").trim().parse().expect("a number");
+    let index = loopback();
     let scoped = |last, port| SocketAddrV6::new([0xfe80, 0, 0, 0, 0, 0, 0, last].into(), port, 0, index);
     for corefile in [".:0 {\n    whoami\n}\n", ".:0 {\n    bind lo\n    whoami\n}\n"] {
         let server = serve(corefile);

@@ -1,6 +1,7 @@
 //! Whole servers: a Corefile goes in, the binary runs, real sockets are asked.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod cli;
 mod dispatch;
 #[cfg(plugin = "forward")]

@@ -3,6 +3,10 @@
 //! One module a plugin reads its files from `tests/vectors/data` and gives trials; a run lists and counts them.
 #![forbid(unsafe_code)]
 
+#[cfg(plugin = "cache")]
+mod cache;
+#[cfg(plugin = "cache")]
+mod cache_sequence;
 mod common;
 #[cfg(plugin = "forward")]
 mod forward;
@@ -29,6 +33,8 @@ fn data(name: &str) -> PathBuf {
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = Vec::new();
+    #[cfg(plugin = "cache")]
+    trials.extend(cache::all());
     #[cfg(plugin = "forward")]
     trials.extend(forward::all());
     #[cfg(plugin = "hosts")]

@@ -13,13 +13,16 @@ pub fn read_regular_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     // Before opening: opening a FIFO waits for a writer.
     require_regular(&fs::metadata(path)?)?;
     let file = File::open(path)?;
-    require_regular(&file.metadata()?)?;
-    let mut content = Vec::new();
-    file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
-    if content.len() as u64 > limit {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} octets")));
+    let metadata = file.metadata()?;
+    require_regular(&metadata)?;
+    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {limit} octets"));
+    if metadata.len() > limit {
+        return Err(too_large());
     }
-    Ok(content)
+    let mut content = Vec::new();
+    // It may grow while it is read, and files of the kernel's own have no length at all.
+    file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
+    if content.len() as u64 > limit { Err(too_large()) } else { Ok(content) }
 }
 
 fn require_regular(metadata: &fs::Metadata) -> io::Result<()> {

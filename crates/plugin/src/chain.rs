@@ -1,13 +1,18 @@
 //! Plugins in a chain.
 
+use std::any::Any;
 use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use coredns_wire::{Name, Rcode, RrType};
 
 use crate::lifecycle::BoxFuture;
 use crate::metadata::Metadata;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Answer, Failure, Outcome};
 use crate::query::Query;
 use crate::services::{AutoPath, Transfer};
 use crate::zones::Zones;
@@ -68,10 +73,16 @@ pub trait Plugin: Send + Sync {
     }
 }
 
-/// What the server does for chains: asking itself.
+/// What the server does for chains: asking itself, and keeping what outlives a query.
 pub trait Core: Send + Sync {
     /// Serves a query as if it had come to the listener: routing, views and the whole chain of the block.
     fn dispatch(&self, query: Query) -> BoxFuture<'_, Answer>;
+
+    /// A handle on this server for work that outlives a query; `None` where there can be no such work.
+    fn shared(&self) -> Option<Arc<dyn Core>>;
+
+    /// Reports a panic of a chain in such work, which no client's query ends with.
+    fn panicked(&self, panic: Box<dyn Any + Send>);
 }
 
 /// No plugin was left to pass a query to.
@@ -104,7 +115,7 @@ impl std::error::Error for TooManyLookups {}
 /// The rest of a chain, behind the plugin that holds it.
 #[derive(Clone, Copy)]
 pub struct Next<'a> {
-    chain: &'a [Arc<dyn Plugin>],
+    chain: &'a Arc<[Arc<dyn Plugin>]>,
     position: usize,
     core: &'a dyn Core,
 }
@@ -112,7 +123,7 @@ pub struct Next<'a> {
 impl<'a> Next<'a> {
     /// The whole of a chain.
     #[must_use]
-    pub fn start(chain: &'a [Arc<dyn Plugin>], core: &'a dyn Core) -> Self {
+    pub fn start(chain: &'a Arc<[Arc<dyn Plugin>]>, core: &'a dyn Core) -> Self {
         Self { chain, position: 0, core }
     }
 
@@ -137,11 +148,20 @@ impl<'a> Next<'a> {
     ///
     /// More than [`MAX_LOOKUPS`] of these for one client's query give SERVFAIL: that is a loop.
     pub fn lookup(self, query: &Query, name: Name, qtype: RrType) -> Outcome<'a> {
-        if query.count_lookup() > MAX_LOOKUPS {
+        if query.count_lookup() > u32::from(MAX_LOOKUPS) {
             return Outcome::failed(Rcode::SERVFAIL, TooManyLookups);
         }
         let asked = query.with_question(name, qtype);
         Outcome::of(self.core.dispatch(asked))
+    }
+
+    /// The rest of the chain as a value that outlives the query: for a refresh behind the client's back.
+    ///
+    /// It keeps the instance alive, so its use must end by itself; a reload waits for it for a bounded time. `None`
+    /// where the server does not allow such work.
+    #[must_use]
+    pub fn detach(self) -> Option<Detached> {
+        Some(Detached { chain: Arc::clone(self.chain), position: self.position, core: self.core.shared()? })
     }
 
     /// The name of the plugin that holds this.
@@ -161,5 +181,37 @@ impl<'a> Next<'a> {
 impl fmt::Debug for Next<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.chain.iter().skip(self.position).map(|plugin| plugin.name())).finish()
+    }
+}
+
+/// The rest of a chain, held by work that outlives the query that began it; see [`Next::detach`].
+pub struct Detached {
+    chain: Arc<[Arc<dyn Plugin>]>,
+    position: usize,
+    core: Arc<dyn Core>,
+}
+
+impl Detached {
+    /// Serves a query by the rest of the chain; a panic there is reported to the server, and the answer is SERVFAIL.
+    pub async fn serve(&self, query: &Query) -> Answer {
+        let next = Next { chain: &self.chain, position: self.position, core: &*self.core };
+        let mut serving = pin!(async { next.serve(query).wait().await });
+        // A chain shares only data that stay whole when a reader unwinds: snapshots and counters.
+        let served =
+            std::future::poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(context))) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(answer)) => Poll::Ready(Ok(answer)),
+                Err(panic) => Poll::Ready(Err(panic)),
+            });
+        served.await.unwrap_or_else(|panic| {
+            self.core.panicked(panic);
+            Answer::Failed(Failure::silent(Rcode::SERVFAIL))
+        })
+    }
+}
+
+impl fmt::Debug for Detached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Next { chain: &self.chain, position: self.position, core: &*self.core }.fmt(f)
     }
 }

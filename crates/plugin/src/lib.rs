@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod background;
 mod chain;
 pub mod clock;
 pub mod go_regex;
@@ -32,6 +33,7 @@ mod process;
 mod query;
 mod reply;
 mod response;
+mod secret;
 pub mod services;
 mod setup;
 mod stamp;
@@ -39,7 +41,8 @@ mod version;
 mod zones;
 
 pub use address::{AddressError, split_host_port};
-pub use chain::{Core, MAX_LOOKUPS, Next, NoNextPlugin, Plugin};
+pub use background::Background;
+pub use chain::{Core, Detached, MAX_LOOKUPS, Next, NoNextPlugin, Plugin};
 pub use coredns_corefile as corefile;
 pub use coredns_wire as wire;
 pub use hexdump::Hexdump;
@@ -54,6 +57,7 @@ pub use process::{Fatal, WORKERS_MAX, fatal, take_fatal, usable_cpus};
 pub use query::{Query, ServerInfo, Transport};
 pub use reply::{Reply, ReplyBody, ReplyEdns};
 pub use response::{ResponseClass, ResponseType, classify};
+pub use secret::exposed_secret;
 pub use setup::{BlockConfig, Descriptor, Filter, ReloadSettings, Setup, SetupError, Timeouts, View};
 pub use stamp::Stamp;
 pub use version::VERSION;

@@ -1,7 +1,7 @@
 //! What is asked, by whom, and how it came.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -82,7 +82,7 @@ pub struct Query {
     server: Arc<ServerInfo>,
     view: Option<Arc<str>>,
     metadata: Option<Arc<Metadata>>,
-    lookups: OnceLock<Arc<AtomicU8>>,
+    lookups: OnceLock<Arc<AtomicU32>>,
     wants_stamp: bool,
 }
 
@@ -319,6 +319,36 @@ impl Query {
         Self { name, qtype, ..self.copy() }
     }
 
+    /// A copy with AD set, so that what answers it tells whether the data are authentic (RFC 6840 §5.7).
+    #[must_use]
+    pub fn with_authentic_data(&self) -> Self {
+        let mut copy = self.copy();
+        copy.set_authentic_data();
+        copy
+    }
+
+    /// A copy for a refresh that no client waits for: AD set, a stream as transport, so that nothing is cut, client
+    /// address 0.0.0.0:0, labels and count of lookups of its own. Question, DO, CD and view stay; `now` is when it came.
+    #[must_use]
+    pub fn for_refresh(&self, now: Instant) -> Self {
+        let mut copy = self.copy();
+        copy.set_authentic_data();
+        copy.client = SocketAddr::from(([0, 0, 0, 0], 0));
+        copy.transport = Transport::Tcp;
+        copy.received = now;
+        copy.metadata = copy.metadata.map(|_| Arc::default());
+        copy.lookups = OnceLock::new();
+        copy
+    }
+
+    fn set_authentic_data(&mut self) {
+        self.header.bits |= Header::AD;
+        // AD is in the second octet of the flags.
+        if let Some(flags) = self.message.get_mut(3) {
+            *flags |= Header::AD.to_be_bytes()[1];
+        }
+    }
+
     fn copy(&self) -> Self {
         // The count of lookups belongs to the client's query: all copies share it.
         let lookups = Arc::clone(self.lookups.get_or_init(Arc::default));
@@ -345,9 +375,9 @@ impl Query {
     }
 
     /// Counts one lookup made inside the server for this client's query; returns how many there have been.
-    pub(crate) fn count_lookup(&self) -> u8 {
+    pub(crate) fn count_lookup(&self) -> u32 {
         let count = self.lookups.get_or_init(Arc::default);
-        // Relaxed: it is a bound, not a hand-over. It cannot wrap: the caller stops far below 255.
+        // Relaxed: it is a bound, not a hand-over. Wide enough not to wrap, whatever a plugin goes on to try.
         count.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 }

@@ -1,13 +1,15 @@
 //! Chains of plugins without a server around them.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use coredns_plugin::{Answer, BoxFuture, Core, Failure, Next, Outcome, Plugin, Query};
 use coredns_wire::Rcode;
 
-type Script = Box<dyn Fn(&Query) -> Answer + Send + Sync>;
+type Script = Arc<dyn Fn(&Query) -> Answer + Send + Sync>;
 
 /// A plugin, or the whole server, that does what a test says.
+#[derive(Clone)]
 pub struct Scripted {
     name: &'static str,
     script: Script,
@@ -17,7 +19,7 @@ impl Scripted {
     /// A plugin called `name` that answers with `script`.
     #[must_use]
     pub fn new(name: &'static str, script: impl Fn(&Query) -> Answer + Send + Sync + 'static) -> Self {
-        Self { name, script: Box::new(script) }
+        Self { name, script: Arc::new(script) }
     }
 }
 
@@ -36,11 +38,20 @@ impl Core for Scripted {
         let answer = (self.script)(&query);
         Box::pin(async move { answer })
     }
+
+    fn shared(&self) -> Option<Arc<dyn Core>> {
+        Some(Arc::new(self.clone()))
+    }
+
+    fn panicked(&self, panic: Box<dyn Any + Send>) {
+        // The task that the chain ran in ends with it, and says so where it is waited for.
+        std::panic::resume_unwind(panic);
+    }
 }
 
 /// A chain and what the server answers to lookups that its plugins make.
 pub struct Harness {
-    chain: Vec<Arc<dyn Plugin>>,
+    chain: Arc<[Arc<dyn Plugin>]>,
     core: Scripted,
 }
 
@@ -49,7 +60,7 @@ impl Harness {
     #[must_use]
     pub fn new(chain: Vec<Arc<dyn Plugin>>) -> Self {
         let core = Scripted::new("server", |_| Answer::Failed(Failure::silent(Rcode::REFUSED)));
-        Self { chain, core }
+        Self { chain: chain.into(), core }
     }
 
     /// The same with a script for lookups through the server.

@@ -1,9 +1,10 @@
 //! Answers on their way back, and the life of the timers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use coredns_plugin::{Answer, BoxError, BoxFuture, Failure, Lifecycle, Next, Outcome, Plugin, Query, Start};
-use tokio::task::JoinHandle;
+use coredns_plugin::{
+    Answer, Background, BoxError, BoxFuture, Failure, Lifecycle, Next, Outcome, Plugin, Query, Start,
+};
 
 use super::NAME;
 use super::consolidate::{Level, Pattern, Patterns};
@@ -12,13 +13,13 @@ use super::consolidate::{Level, Pattern, Patterns};
 #[derive(Debug)]
 pub(super) struct Errors {
     patterns: Arc<Patterns>,
-    /// The task that keeps the timers; locked by start and stop only.
-    timers: Mutex<Option<JoinHandle<()>>>,
+    /// The task that keeps the timers.
+    timers: Background,
 }
 
 impl Errors {
     pub(super) fn new(patterns: Vec<Pattern>) -> Self {
-        Self { patterns: Arc::new(Patterns::new(patterns)), timers: Mutex::new(None) }
+        Self { patterns: Arc::new(Patterns::new(patterns)), timers: Background::new() }
     }
 
     fn report(&self, query: &Query, failure: &Failure) {
@@ -55,11 +56,7 @@ impl Lifecycle for Errors {
             if self.patterns.is_empty() {
                 return Ok(());
             }
-            let timers = tokio::spawn(Arc::clone(&self.patterns).keep_time());
-            let before = self.timers.lock().unwrap_or_else(PoisonError::into_inner).replace(timers);
-            if let Some(before) = before {
-                before.abort();
-            }
+            self.timers.run(Arc::clone(&self.patterns).keep_time());
             self.patterns.start();
             Ok(())
         })
@@ -67,9 +64,7 @@ impl Lifecycle for Errors {
 
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            if let Some(timers) = self.timers.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                timers.abort();
-            }
+            self.timers.stop().await;
             self.patterns.stop();
         })
     }

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use coredns_plugin::corefile::GoDuration;
-use coredns_plugin::{BoxFuture, HttpEvent, HttpHandler, HttpRequest, HttpResponse, Lifecycle, Start};
-use tokio::task::JoinHandle;
+use coredns_plugin::{Background, BoxFuture, HttpEvent, HttpHandler, HttpRequest, HttpResponse, Lifecycle, Start};
 
 use super::check;
 
@@ -17,26 +16,18 @@ pub(super) struct Health {
     lameduck: Duration,
     /// Where the endpoint really is; protects one value.
     listening: Mutex<Option<SocketAddr>>,
-    /// The task that asks the endpoint; protects one value.
-    checking: Mutex<Option<JoinHandle<()>>>,
+    /// The task that asks the endpoint; a check under way ends uncounted with it.
+    checking: Background,
 }
 
 impl Health {
     pub(super) const fn new(address: String, lameduck: Duration) -> Self {
-        Self { address, lameduck, listening: Mutex::new(None), checking: Mutex::new(None) }
+        Self { address, lameduck, listening: Mutex::new(None), checking: Background::new() }
     }
 
     #[cfg(test)]
     pub(super) fn is_checking(&self) -> bool {
-        self.checking.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
-    fn set_checking(&self, task: Option<JoinHandle<()>>) {
-        let old = std::mem::replace(&mut *self.checking.lock().unwrap_or_else(PoisonError::into_inner), task);
-        // A check under way ends uncounted.
-        if let Some(task) = old {
-            task.abort();
-        }
+        self.checking.is_running()
     }
 }
 
@@ -56,7 +47,7 @@ impl Lifecycle for Health {
         Box::pin(async move {
             if let Some(listening) = listening {
                 let url = Arc::from(format!("http://{}{}", self.address, super::PATH));
-                self.set_checking(Some(tokio::spawn(check::run(url, check::local(listening)))));
+                self.checking.run(check::run(url, check::local(listening)));
             }
         })
     }
@@ -73,13 +64,7 @@ impl Lifecycle for Health {
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async { self.set_checking(None) })
-    }
-}
-
-impl Drop for Health {
-    fn drop(&mut self) {
-        self.set_checking(None);
+        Box::pin(self.checking.stop())
     }
 }
 

@@ -1,11 +1,12 @@
 //! Queries against the two tables, and the life of the watch over the file.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use coredns_plugin::wire::{Name, Rcode, Rdata, Record, RrType};
-use coredns_plugin::{Answer, BoxError, BoxFuture, Failure, Lifecycle, Next, Outcome, Plugin, Query, Reply, Start};
-use tokio::task::JoinHandle;
+use coredns_plugin::{
+    Answer, Background, BoxError, BoxFuture, Failure, Lifecycle, Next, Outcome, Plugin, Query, Reply, Start,
+};
 
 use super::NAME;
 use super::file::{self, HostsFile};
@@ -22,8 +23,8 @@ pub struct Hosts {
     config: Config,
     inline: Table,
     file: Arc<HostsFile>,
-    /// The watch over the file; locked by start and stop only.
-    watch: Mutex<Option<JoinHandle<()>>>,
+    /// The watch over the file.
+    watch: Background,
 }
 
 impl Hosts {
@@ -35,7 +36,7 @@ impl Hosts {
             inline.add_line(line.as_bytes(), &config.zones, config.reverse);
         }
         let file = HostsFile::new(config.path.clone(), config.zones.clone(), config.reverse, inline.len());
-        Self { config, inline, file: Arc::new(file), watch: Mutex::new(None) }
+        Self { config, inline, file: Arc::new(file), watch: Background::new() }
     }
 
     fn addresses<'a>(&'a self, query: &'a Query, next: Next<'a>) -> Outcome<'a> {
@@ -85,10 +86,6 @@ impl Hosts {
         reply.answer.extend(targets.map(|target| Record::new(owner.clone(), self.config.ttl, RrType::PTR, target)));
         if reply.answer.is_empty() { next.serve(query) } else { reply.into() }
     }
-
-    fn take_watch(&self) -> Option<JoinHandle<()>> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
 }
 
 impl Plugin for Hosts {
@@ -113,21 +110,13 @@ impl Lifecycle for Hosts {
             self.file.check()?;
             let known = file::refresh(&self.file, None).await;
             if !self.config.reload.is_zero() {
-                let watch = tokio::spawn(file::watch(Arc::clone(&self.file), self.config.reload, known));
-                let before = self.watch.lock().unwrap_or_else(PoisonError::into_inner).replace(watch);
-                if let Some(before) = before {
-                    before.abort();
-                }
+                self.watch.run(file::watch(Arc::clone(&self.file), self.config.reload, known));
             }
             Ok(())
         })
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            if let Some(watch) = self.take_watch() {
-                watch.abort();
-            }
-        })
+        Box::pin(self.watch.stop())
     }
 }

@@ -1,14 +1,13 @@
 //! Replies on their way out, and the watch over the weight file.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use coredns_plugin::corefile::{GoDuration, os_error_text, read_regular_file};
 use coredns_plugin::wire::{Rcode, RrType};
-use coredns_plugin::{BoxError, BoxFuture, Lifecycle, Next, Outcome, Plugin, Query, Reply, Start};
-use tokio::task::JoinHandle;
+use coredns_plugin::{Background, BoxError, BoxFuture, Lifecycle, Next, Outcome, Plugin, Query, Reply, Start};
 use tracing::{error, info, warn};
 
 use super::NAME;
@@ -24,15 +23,15 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 pub struct LoadBalance {
     config: Config,
     weights: Arc<ArcSwap<Weights>>,
-    /// The watch over the weight file; locked by start and stop only.
-    watch: Mutex<Option<JoinHandle<()>>>,
+    /// The watch over the weight file.
+    watch: Background,
 }
 
 impl LoadBalance {
     /// A plugin without weights; a weight file is read by [`Lifecycle::start`].
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self { config, weights: Arc::default(), watch: Mutex::new(None) }
+        Self { config, weights: Arc::default(), watch: Background::new() }
     }
 
     fn order(&self, qtype: RrType, reply: &mut Reply) {
@@ -91,22 +90,14 @@ impl Lifecycle for LoadBalance {
                 Ok(Change::New) => source.say_read(),
             }
             if !reload.is_zero() {
-                let watch = tokio::spawn(source.watch(*reload));
-                let before = self.watch.lock().unwrap_or_else(PoisonError::into_inner).replace(watch);
-                if let Some(before) = before {
-                    before.abort();
-                }
+                self.watch.run(source.watch(*reload));
             }
             Ok(())
         })
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            if let Some(watch) = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                watch.abort();
-            }
-        })
+        Box::pin(self.watch.stop())
     }
 }
 

@@ -1,12 +1,13 @@
 //! The link in the chain, and its task.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use coredns_plugin::corefile::quote;
 use coredns_plugin::wire::{Name, Rcode, RrType};
-use coredns_plugin::{Answer, BoxFuture, Failure, Lifecycle, Next, Outcome, Plugin, Query, ServerInfo, Start, fatal};
-use tokio::task::JoinHandle;
+use coredns_plugin::{
+    Answer, Background, BoxFuture, Failure, Lifecycle, Next, Outcome, Plugin, Query, ServerInfo, Start, fatal,
+};
 
 use super::probe::{Loop, Watch, probe_until_answered};
 
@@ -16,19 +17,14 @@ pub(super) struct LoopDetector {
     watch: Arc<Watch>,
     /// The listener that is probed; unset before the start, and where the block has none.
     listener: OnceLock<Arc<ServerInfo>>,
-    /// The task that sends probes; held for a swap only.
-    task: Mutex<Option<JoinHandle<()>>>,
+    /// The task that sends probes.
+    pub(super) task: Background,
 }
 
 impl LoopDetector {
     /// A detector that waits for its start.
     pub(super) fn new(zone: Name) -> Self {
-        Self { watch: Arc::new(Watch::new(zone)), listener: OnceLock::new(), task: Mutex::new(None) }
-    }
-
-    /// Replaces the task; one that still runs is ended.
-    pub(super) fn swap_task(&self, task: Option<JoinHandle<()>>) -> Option<JoinHandle<()>> {
-        std::mem::replace(&mut *self.task.lock().unwrap_or_else(PoisonError::into_inner), task)
+        Self { watch: Arc::new(Watch::new(zone)), listener: OnceLock::new(), task: Background::new() }
     }
 
     /// What the process says as it ends.
@@ -78,20 +74,13 @@ impl Lifecycle for LoopDetector {
             };
             let server = Arc::clone(self.listener.get_or_init(|| Arc::clone(server)));
             let watch = Arc::clone(&self.watch);
-            let task = tokio::spawn(async move { probe_until_answered(&watch, &server).await });
-            if let Some(earlier) = self.swap_task(Some(task)) {
-                earlier.abort();
-            }
+            self.task.run(async move { probe_until_answered(&watch, &server).await });
         })
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            if let Some(task) = self.swap_task(None) {
-                task.abort();
-                // An ended task is an error here, and the end is what is wanted.
-                let _ = task.await;
-            }
+            self.task.stop().await;
             self.watch.forget();
         })
     }

@@ -61,7 +61,7 @@ impl Bench {
 
     /// Waits until the detector gives up probing.
     async fn finished(&self) {
-        let task = self.detector.swap_task(None).expect("it was started");
+        let task = self.detector.task.take().expect("it was started");
         timeout(DEADLINE * 3, task).await.expect("it ends").expect("it does not panic");
     }
 }
@@ -155,14 +155,14 @@ async fn a_stop_ends_everything() {
     for _ in 0..3 {
         assert!(bench.passes(&probed_name(&probe), "HINFO"));
     }
-    assert!(bench.detector.swap_task(None).is_none());
+    assert!(!bench.detector.task.is_running());
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_listener_is_no_problem() {
     let bench = Bench::new("example.org").await;
     bench.detector.serving(&Start { servers: Vec::new(), ..bench.start.clone() }).await;
-    assert!(bench.detector.swap_task(None).is_none());
+    assert!(!bench.detector.task.is_running());
 }
 
 #[tokio::test(start_paused = true)]

@@ -76,7 +76,7 @@ fn handle(plugin: Faulty, debug: bool, stacktrace: bool) -> Arc<Handle> {
     let chain: Arc<[Arc<dyn Plugin>]> = Arc::from([Arc::new(plugin) as Arc<dyn Plugin>]);
     let site = Arc::new(Site::new(chain, None, None));
     let dispatcher = Dispatcher::new(info, vec![(Name::root(), site)], debug, stacktrace);
-    Arc::new(Handle { dispatcher: Arc::new(dispatcher) })
+    Arc::new(Handle { dispatcher })
 }
 
 /// Asks a number of times; the codes of the replies.

@@ -243,6 +243,44 @@ fn odd_objects_come_and_go_without_a_trace() {
 }
 
 #[test]
+fn names_do_not_run_into_each_other() {
+    let index = Index::new(true);
+    let parts = [("a.b", "c"), ("a", "b.c"), ("a\u{1}b", "c"), ("a", "b\u{1}c"), ("ab", "c"), ("a", "bc")];
+    for (at, (name, namespace)) in (1_u8..).zip(parts) {
+        let mut service = service(name, &[&format!("10.0.0.{at}")]);
+        service.namespace = namespace.into();
+        index.apply(vec![put_service(service)]);
+    }
+    for (at, (name, namespace)) in (1_u8..).zip(parts) {
+        let found = index.service_named(name, namespace).expect("it is there");
+        let own = found.entry().map(|entry| entry.v4().to_vec());
+        assert_eq!(own, Some(vec![std::net::Ipv4Addr::new(10, 0, 0, at)]), "{name} {namespace}");
+    }
+}
+
+#[test]
+fn odd_objects_are_warned_about_once() {
+    let log = coredns_testkit::LogCapture::start();
+    let index = Index::new(true);
+    for name in ["svc", "pod", "com", "de", "shop", "kube-system"] {
+        index.apply(vec![namespace(name)]);
+    }
+    let warned =
+        |lines: &[String], name: &str| lines.iter().filter(|line| line.contains(&format!(" {name}: "))).count();
+    let lines = log.take();
+    let counts = ["svc", "pod", "com", "de", "shop", "kube-system"].map(|name| warned(&lines, name));
+    assert_eq!(counts, [1, 1, 1, 1, 0, 0], "{lines:?}");
+    for round in 0..50 {
+        let mut odd = service("odd", &[]);
+        odd.kind = ServiceKind::ExternalName;
+        odd.external_name = format!("{round} spaces in it").into();
+        index.apply(vec![put_service(odd), namespace("svc")]);
+    }
+    let lines = log.take();
+    assert!(warned(&lines, "ns/odd") <= 1 && warned(&lines, "svc") == 0, "{lines:?}");
+}
+
+#[test]
 fn readers_see_whole_states_while_a_writer_changes_them() {
     const CHANGES: u8 = 200;
     let index = Index::new(true);

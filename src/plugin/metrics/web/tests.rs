@@ -284,3 +284,20 @@ async fn users_headers_and_limits_hold_without_tls_as_well() {
     files.write("web.yml", "basic_auth_users: 5\n");
     assert_eq!(scrape(&endpoint, "").await.0, 500);
 }
+
+#[test]
+fn a_key_that_others_may_read_is_warned_about_once() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let files = Files::new();
+    let key = files.folder.path().join("key.pem");
+    let tls: config::Config =
+        config::read(&files.write("web.yml", "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n"))
+            .expect("a configuration");
+    let log = coredns_testkit::LogCapture::start();
+    for mode in [0o600, 0o640, 0o644] {
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).expect("our file");
+        assert!(tls::server_config(&tls, files.folder.path()).is_ok_and(|server| server.is_some()));
+    }
+    let lines = log.take();
+    assert!(matches!(&lines[..], [line] if line.contains("key.pem holds a secret")), "{lines:?}");
+}

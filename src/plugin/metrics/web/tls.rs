@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use coredns_plugin::corefile::{excerpt, os_error_text, read_regular_file};
+use coredns_plugin::exposed_secret;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{NamedGroup, ServerConfig, SupportedProtocolVersion, version};
 use rustls_pki_types::pem::PemObject as _;
@@ -67,6 +68,11 @@ fn pem(folder: &Path, name: &str, inline: Option<&str>, file: Option<&str>) -> R
         (Some(inline), None) => Ok(Some(inline.as_bytes().to_vec())),
         (None, Some(file)) => {
             let path = folder.join(file);
+            if name == "key"
+                && let Some(warning) = exposed_secret(&path)
+            {
+                tracing::warn!(target: "metrics", "{warning}");
+            }
             let octets = read_regular_file(&path, FILE_MAX);
             octets.map(Some).map_err(|error| format!("open {}: {}", path.display(), os_error_text(&error)))
         }
