@@ -7,6 +7,7 @@ mod dispatch;
 #[cfg(plugin = "forward")]
 mod forward;
 mod intake;
+mod kubernetes_api;
 mod reload;
 mod reload_watch;
 mod shutdown;

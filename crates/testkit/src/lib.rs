@@ -1,9 +1,10 @@
-//! Test support: queries from text, chains without a server, expected records, log lines, upstreams that do what a
-//! test says, vectors as named tests.
+//! Test support: queries from text, chains without a server, expected records, log lines, vectors as named tests, and
+//! the peers of a server: upstreams that do what a test says, an API server of Kubernetes.
 #![forbid(unsafe_code)]
 
 mod ask;
 mod chain;
+pub mod kube_api;
 mod log;
 pub mod process;
 mod readme;
