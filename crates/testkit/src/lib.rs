@@ -1,9 +1,10 @@
-//! Test support: queries from text, chains without a server, expected records, log lines, upstreams that do what a
-//! test says, vectors as named tests.
+//! Test support: queries from text, chains without a server, expected records, log lines, upstreams and an API server of
+//! Kubernetes that do what a test says, vectors as named tests.
 #![forbid(unsafe_code)]
 
 mod ask;
 mod chain;
+pub mod kube_api;
 mod log;
 pub mod process;
 mod readme;
