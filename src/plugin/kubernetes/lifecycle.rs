@@ -1,7 +1,6 @@
 //! The source, its first synchronisation, and the end.
 
 use std::env;
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -11,26 +10,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::Kubernetes;
+use super::api::{Access, AccessError, ApiSource, SERVICE_ACCOUNT, Timing};
 use super::local::local_addresses;
 use super::manifests::{Config, Manifests};
 use super::metrics::WatchedManifests;
 
 /// How often the wait for the first synchronisation is logged.
 const REMINDER: Duration = Duration::from_millis(500);
-/// Where Pods find the token of their service account.
-const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-
-/// Why there is no source.
-#[derive(Debug, thiserror::Error)]
-enum SourceError {
-    #[error(
-        "plugin/kubernetes: unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and \
-         KUBERNETES_SERVICE_PORT must be defined; outside of a cluster use the option endpoint, kubeconfig or manifests"
-    )]
-    NotInCluster,
-    #[error("plugin/kubernetes: this build cannot watch an API server; use the option manifests")]
-    NoApi,
-}
 
 /// A source at work.
 pub(super) struct Running {
@@ -42,7 +28,7 @@ impl Lifecycle for Kubernetes {
     fn start<'a>(&'a self, start: &'a Start) -> BoxFuture<'a, Result<(), BoxError>> {
         Box::pin(async move {
             self.set_local_addresses(local_addresses(start.servers.iter().map(|server| &*server.host)));
-            let running = self.open_source()?;
+            let running = self.open_source().await?;
             self.running.lock().unwrap_or_else(PoisonError::into_inner).replace(running);
             self.wait_for_source().await;
             Ok(())
@@ -63,15 +49,16 @@ impl Lifecycle for Kubernetes {
 }
 
 impl Kubernetes {
-    fn open_source(&self) -> Result<Running, SourceError> {
+    async fn open_source(&self) -> Result<Running, AccessError> {
         let options = self.options();
+        let (stop, sink) = (CancellationToken::new(), Arc::clone(self.index()));
+        let stopped = stop.clone();
         if options.manifests.is_empty() {
-            let has_api = options.api.endpoint.is_some() || options.api.kubeconfig.is_some() || is_in_cluster();
-            return Err(if has_api { SourceError::NoApi } else { SourceError::NotInCluster });
+            let access = Access::choose(&options.api, |name| env::var(name).ok(), SERVICE_ACCOUNT.as_ref())?;
+            let source = ApiSource::new(access, &options.api, options.selection(), Timing::default()).await?;
+            return Ok(Running { stop, task: tokio::spawn(source.run(sink, stopped)) });
         }
-        let stop = CancellationToken::new();
         let manifests = Arc::new(Manifests::new(Config::new(options.manifests.clone(), options.selection())));
-        let (sink, stopped) = (Arc::clone(self.index()), stop.clone());
         let task = tokio::spawn(async move {
             let _watched = WatchedManifests::new(&manifests);
             manifests.run(sink, stopped.cancelled_owned()).await;
@@ -101,10 +88,4 @@ impl Kubernetes {
             }
         }
     }
-}
-
-/// Whether this process runs in a Pod of a cluster.
-fn is_in_cluster() -> bool {
-    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    is_set("KUBERNETES_SERVICE_HOST") && is_set("KUBERNETES_SERVICE_PORT") && Path::new(TOKEN).exists()
 }

@@ -52,6 +52,7 @@ pub(super) fn register_all() {
     metrics::register(OBJECTS.clone());
     metrics::register(ODD_OBJECTS.clone());
     metrics::register(ManifestsCollector::new());
+    super::api::register();
 }
 
 /// Counts an object in or out of an index.

@@ -8,7 +8,7 @@
 //! | `setup`, `options` | the directive |
 //! | `lifecycle` | the source, the first synchronisation, local addresses |
 //! | `object`, `selector`, `source` | objects of the API, which of them are watched, where they go |
-//! | `manifests` | objects from files |
+//! | `manifests`, `api` | objects from files, and from an API server |
 //! | `index` | what the objects mean for queries |
 //! | `parse`, `endpoint`, `reverse` | the grammar of names |
 //! | `handler` | queries |
@@ -19,6 +19,7 @@
 //! Budget of an A query for a ClusterIP Service: no allocation, no lock, two table look-ups, one record; well below
 //! 300 ns with the reply itself.
 
+pub mod api;
 mod autopath;
 pub mod endpoint;
 mod handler;

@@ -1,6 +1,6 @@
 //! What every source of objects shares: what it selects and where it delivers.
 
-use super::object::{Change, EndpointSlice, Labels, ObjectKind};
+use super::object::{Change, EndpointSlice, Labels, ObjectKey, ObjectKind};
 use super::selector::Selector;
 
 /// Where a source delivers its objects.
@@ -9,6 +9,9 @@ use super::selector::Selector;
 pub trait Sink: Send + Sync {
     /// Takes changes in order. A source delivers large states in several batches.
     fn apply(&self, changes: Vec<Change>);
+
+    /// Forgets, in one step, the objects of a kind that `keep` does not know: a source has read all there are.
+    fn retain(&self, kind: ObjectKind, keep: &dyn Fn(&ObjectKey) -> bool);
 
     /// The initial state has been delivered in full. Called once.
     fn synced(&self);

@@ -171,7 +171,8 @@ impl<'i> Edits<'i> {
         self.stamps.sort_unstable();
         self.stamps.dedup();
         self.stamps.iter().for_each(|hash| Stamp::advance(*hash));
-        for Trigger { slice } in self.triggers {
+        // What was there before tells nothing about how fast this server is.
+        for Trigger { slice } in self.triggers.into_iter().filter(|_| index.is_synced()) {
             let found = index.service_named(&slice.service, &slice.namespace);
             let service = found.as_ref().and_then(super::Found::entry).and_then(|entry| entry.service());
             metrics::observe_programming(&slice, service);

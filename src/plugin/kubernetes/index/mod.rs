@@ -28,7 +28,7 @@ use coredns_plugin::wire::{MAX_LABEL, fold};
 use coredns_plugin::{Stamp, clock};
 use tokio::sync::Notify;
 
-use super::object::{Change, EndpointSlice, Pod, Relevance, Service};
+use super::object::{Change, EndpointSlice, ObjectKey, ObjectKind, Pod, Relevance, Service};
 use super::source::Sink;
 use shards::{Row, Rows, Shards};
 use store::Store;
@@ -309,6 +309,16 @@ impl Index {
 impl Sink for Index {
     fn apply(&self, changes: Vec<Change>) {
         Self::apply(self, changes);
+    }
+
+    fn retain(&self, kind: ObjectKind, keep: &dyn Fn(&ObjectKey) -> bool) {
+        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = store.keys().filter(|key| key.kind == kind && !keep(key));
+        let changes: Vec<Change> = gone.cloned().map(Change::Delete).collect();
+        drop(store);
+        if !changes.is_empty() {
+            Self::apply(self, changes);
+        }
     }
 
     fn synced(&self) {

@@ -71,6 +71,11 @@ impl Drop for Store {
 }
 
 impl Store {
+    /// The objects that there are, in no order.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.objects.keys()
+    }
+
     /// Takes one change and says what it does to the tables.
     pub(super) fn take(&mut self, change: Change, edits: &mut Edits<'_>) {
         match change {

@@ -38,6 +38,9 @@ pub(in super::super) struct RawMeta {
 pub(in super::super) struct RawAnnotations {
     #[serde(rename = "endpoints.kubernetes.io/last-change-trigger-time")]
     trigger_time: Text,
+    /// Of a bookmark: the initial state of a watch has been told.
+    #[serde(rename = "k8s.io/initial-events-end")]
+    pub(in super::super) initial_events_end: Text,
 }
 
 #[derive(Clone, Debug, Default, serde::Deserialize)]

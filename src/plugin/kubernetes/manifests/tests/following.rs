@@ -187,6 +187,10 @@ impl Sink for Meddler<'_> {
         self.fixture.sink.apply(changes);
     }
 
+    fn retain(&self, kind: ObjectKind, keep: &dyn Fn(&ObjectKey) -> bool) {
+        self.fixture.sink.retain(kind, keep);
+    }
+
     fn synced(&self) {}
 }
 

@@ -42,6 +42,11 @@ impl Sink for Held {
         self.changed.notify_all();
     }
 
+    fn retain(&self, kind: ObjectKind, keep: &dyn Fn(&ObjectKey) -> bool) {
+        let mut state = self.state.lock().expect("no test panics while it holds the lock");
+        state.objects.retain(|key, _| key.kind != kind || keep(key));
+    }
+
     fn synced(&self) {
         self.state.lock().expect("no test panics while it holds the lock").synced += 1;
         self.changed.notify_all();
