@@ -5,6 +5,7 @@ mod cache;
 mod cli;
 mod dispatch;
 mod intake;
+mod kubernetes_api;
 mod reload;
 mod reload_watch;
 mod shutdown;

@@ -319,6 +319,11 @@ impl<'a> Reflector<'a> {
                     return End::Failed(Failure::new(Cause::Short, "the API server ended a list before its end"));
                 }
                 Ok(false) => return End::Closed { lived: watch.opened.elapsed(), told: watch.told },
+                // Servers that are restarted end their watches so; the next attempt tells whether there is more to it.
+                Err(failure) if failure.cause == Cause::Transport && (watch.told || watch.settled) => {
+                    debug!(target: "plugin/kubernetes", "the watch of {}: {}", self.target.resource, failure.text);
+                    return End::Closed { lived: watch.opened.elapsed(), told: true };
+                }
                 Err(failure) => return End::Failed(failure),
             }
         }

@@ -11,8 +11,8 @@ use super::metrics;
 
 /// The time between two lines about one trouble.
 const REMINDER: Duration = Duration::from_secs(60);
-/// The time between two lines when the trouble changes.
-const CHANGE: Duration = Duration::from_secs(5);
+/// The lines within that time about a trouble that changes.
+const CHANGES_MAX: u32 = 5;
 
 /// How one watch is doing.
 pub(super) struct Standing {
@@ -31,7 +31,9 @@ struct Inner {
 struct Trouble {
     since: Instant,
     failures: u64,
-    logged: Instant,
+    /// The time of the last reminder, and the lines since.
+    reminded: Instant,
+    lines: u32,
     text: String,
 }
 
@@ -70,13 +72,19 @@ impl Standing {
         metrics::count_failure(self.resource);
         let now = Instant::now();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let trouble =
-            inner.trouble.get_or_insert_with(|| Trouble { since: now, failures: 0, logged: now, text: String::new() });
+        let trouble = inner.trouble.get_or_insert_with(|| Trouble {
+            since: now,
+            failures: 0,
+            reminded: now,
+            lines: 0,
+            text: String::new(),
+        });
         trouble.failures += 1;
-        let silence = now.duration_since(trouble.logged);
-        let is_new = trouble.failures == 1 || (trouble.text != failure.text && silence >= CHANGE);
-        if is_new || silence >= REMINDER {
-            trouble.logged = now;
+        if now.duration_since(trouble.reminded) >= REMINDER {
+            (trouble.reminded, trouble.lines) = (now, 0);
+        }
+        if trouble.lines == 0 || (trouble.text != failure.text && trouble.lines < CHANGES_MAX) {
+            trouble.lines += 1;
             trouble.text.clone_from(&failure.text);
             let (resource, text, seconds) = (self.resource, &failure.text, delay.as_secs_f32());
             warn!(

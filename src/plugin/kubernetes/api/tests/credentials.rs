@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use coredns_testkit::kube_api::KubeApi;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls_pki_types::PrivateKeyDer;
