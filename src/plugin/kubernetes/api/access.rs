@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use foldhash::quality::RandomState;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use tracing::warn;
 
 use super::super::options::ApiOptions;
 
@@ -165,12 +164,19 @@ fn tuned(mut config: Config) -> Config {
 }
 
 fn config_of(url: &str) -> Result<Config, AccessError> {
-    let parsed: Result<http::Uri, _> = url.parse();
-    match parsed {
-        Ok(uri) if uri.authority().is_some() => Ok(Config::new(uri)),
-        Ok(_) => Err(AccessError::Client(format!("host must be a URL or a host:port pair: {url}"))),
-        Err(error) => Err(AccessError::Client(format!("host must be a URL or a host:port pair: {url}: {error}"))),
+    let refuse = |why: String| AccessError::Client(format!("host must be a URL or a host:port pair: {why}"));
+    let uri: http::Uri = url.parse().map_err(|error| refuse(format!("{error}")))?;
+    if uri.scheme().is_none() || uri.authority().is_none() {
+        Err(refuse(uri.path().to_owned()))
+    } else {
+        Ok(Config::new(uri))
     }
+}
+
+/// Host and port of a URL, without a user's name or password.
+pub(super) fn host_of(url: &http::Uri) -> String {
+    let authority = url.authority().map_or("", http::uri::Authority::as_str);
+    authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_owned()
 }
 
 /// A URL from what may be just a host and a port.
@@ -219,13 +225,6 @@ fn words(error: &io::Error) -> String {
 
 /// Makes the client of some credentials; plugins that print credentials are run now.
 pub(super) fn connect(config: Config) -> Result<kube::Client, AccessError> {
-    if config.accept_invalid_certs {
-        warn!(
-            target: "plugin/kubernetes",
-            "the kubeconfig says insecure-skip-tls-verify: anyone on the way can pose as the API server; give \
-             certificate-authority instead"
-        );
-    }
     kube::Client::try_from(config).map_err(|error| AccessError::Client(super::failure::chain(&error)))
 }
 
@@ -282,6 +281,14 @@ mod tests {
         };
         let error = missing.load(&RandomState::default()).await.err().expect("an error").to_string();
         assert!(error.ends_with("no: no such file or directory"), "{error}");
+    }
+
+    #[test]
+    fn hosts_have_no_passwords() {
+        let host = |url: &str| host_of(&url.parse().expect("a URL"));
+        assert_eq!(host("https://192.0.2.1:6443/k8s"), "192.0.2.1:6443");
+        assert_eq!(host("https://me:hunter2@api.example.org"), "api.example.org");
+        assert!(config_of("nonsense").is_err() && config_of("http://a b").is_err());
     }
 
     #[tokio::test]

@@ -58,7 +58,15 @@ struct Current {
 impl ApiClient {
     pub(super) async fn new(access: Access, options: &ApiOptions, timing: Timing) -> Result<Self, AccessError> {
         let hashing = RandomState::default();
-        let current = open(access.load(&hashing).await?).await?;
+        let loaded = access.load(&hashing).await?;
+        if loaded.config.accept_invalid_certs {
+            warn!(
+                target: "plugin/kubernetes",
+                "the kubeconfig says insecure-skip-tls-verify: anyone on the way can pose as the API server; give \
+                 certificate-authority instead"
+            );
+        }
+        let current = open(loaded).await?;
         let limits = Limits::new(options.qps, options.burst, options.max_inflight);
         Ok(Self { access, limits, timing, hashing, current: Mutex::new(current) })
     }
@@ -146,7 +154,7 @@ impl ApiClient {
 /// Makes a client; off the runtime's threads, since a plugin that prints credentials may be run.
 async fn open(loaded: Loaded) -> Result<Current, AccessError> {
     let Loaded { config, fingerprint } = loaded;
-    let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let host = access::host_of(&config.cluster_url);
     let client = tokio::task::spawn_blocking(move || access::connect(config)).await;
     let client = client.map_err(|error| AccessError::Client(error.to_string()))??;
     Ok(Current { client, fingerprint, host, checked: Some(Instant::now()), trouble: None })

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use kube::client::AuthError;
 use serde::Deserialize;
 
 use super::super::object::raw::{List, Number, Section, Text};
@@ -117,19 +118,59 @@ impl RawStatus {
     }
 }
 
-/// The text of an error and of what caused it.
+/// The text of an error and of what caused it. Never has credentials in it, whatever the libraries below quote.
 pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let part = error.to_string();
+    let mut links = vec![error];
+    let mut last = error;
+    while let Some(source) = last.source() {
+        links.push(source);
+        last = source;
+    }
+    if let Some(words) = links.iter().find_map(|link| discreet(*link)) {
+        return printable(&words);
+    }
+    let mut text = String::new();
+    for link in links.into_iter().filter(|link| !is_wrapper(*link)) {
+        let part = link.to_string();
         if !text.contains(&part) {
-            text.push_str(": ");
+            text.push_str(if text.is_empty() { "" } else { ": " });
             text.push_str(&part);
         }
-        source = error.source();
     }
     printable(&text)
+}
+
+/// Whether an error says nothing that its cause does not say.
+fn is_wrapper(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(kube::Error::Service(_) | kube::Error::HyperError(_)))
+}
+
+/// Our own words for errors whose text may hold output of a plugin, an answer of an identity provider, or a password.
+fn discreet(error: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(kube::Error::ProxyProtocolUnsupported { .. } | kube::Error::ProxyProtocolDisabled { .. }) =
+        error.downcast_ref()
+    {
+        return Some("the proxy's protocol is not supported; use http, https or socks5".to_owned());
+    }
+    Some(match error.downcast_ref::<AuthError>()? {
+        AuthError::AuthExecStart(error) => format!("the exec plugin of the kubeconfig cannot be run: {error}"),
+        AuthError::AuthExecRun { out, .. } => {
+            format!("the exec plugin of the kubeconfig failed with {}; run it by hand to see why", out.status)
+        }
+        AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed | AuthError::MalformedTokenExpirationDate(_) => {
+            "the exec plugin of the kubeconfig does not print credentials".to_owned()
+        }
+        AuthError::ReadTokenFile(error, file) => format!("cannot read the token {}: {error}", file.display()),
+        AuthError::MissingCommand => "the exec plugin of the kubeconfig has no command".to_owned(),
+        AuthError::ExecMissingClusterInfo => {
+            "the exec plugin of the kubeconfig asks for a cluster that is not there".to_owned()
+        }
+        AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => {
+            "the credentials hold octets that no header field may have".to_owned()
+        }
+        AuthError::Oidc(_) => "no token could be had from the OpenID Connect provider of the kubeconfig".to_owned(),
+        _ => "the credentials of the kubeconfig cannot be used".to_owned(),
+    })
 }
 
 /// The text on one line and of bounded length: it may come from anywhere.
