@@ -13,7 +13,7 @@ use coredns_plugin::{Answer, Plugin, Zones};
 use coredns_rs::plugin::kubernetes::Kubernetes;
 use coredns_rs::plugin::kubernetes::index::Index;
 use coredns_rs::plugin::kubernetes::manifests::{Config, Manifests};
-use coredns_rs::plugin::kubernetes::object::{Change, Object, ObjectKey};
+use coredns_rs::plugin::kubernetes::object::{Change, Object, ObjectKey, ObjectKind};
 use coredns_rs::plugin::kubernetes::options::{Options, PodMode};
 use coredns_rs::plugin::kubernetes::source::Sink;
 use coredns_testkit::{Ask, Harness};
@@ -110,6 +110,12 @@ impl Sink for Held {
             }
         }
         self.index.apply(changes);
+    }
+
+    fn retain(&self, kind: ObjectKind, keep: &dyn Fn(&ObjectKey) -> bool) {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        objects.retain(|key, _| key.kind != kind || keep(key));
+        self.index.retain(kind, keep);
     }
 
     fn synced(&self) {}

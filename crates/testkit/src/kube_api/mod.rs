@@ -137,7 +137,7 @@ impl KubeApi {
     }
 
     /// Speaks TLS on new connections from now on.
-    pub fn use_tls(&self, config: Arc<tokio_rustls::rustls::ServerConfig>) {
+    pub fn use_tls(&self, config: Arc<rustls::ServerConfig>) {
         *self.shared.tls.lock().unwrap_or_else(PoisonError::into_inner) = Some(config.into());
     }
 
