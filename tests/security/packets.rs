@@ -194,6 +194,11 @@ fn checksum(octets: &[u8]) -> u16 {
     !u16::try_from((folded & 0xffff) + (folded >> 16)).unwrap_or(0)
 }
 
+/// The kernel's number of the loopback interface.
+fn loopback() -> u32 {
+    std::fs::read_to_string("/sys/class/net/lo/ifindex").expect("lo").trim().parse().expect("a number")
+}
+
 #[test]
 fn link_local_clients_are_answered_over_their_link() {
     if !inside("packets::link_local_clients_are_answered_over_their_link") {
