@@ -148,6 +148,9 @@ fn normalize(arguments: &[String]) -> Result<Vec<String>, Refused> {
             break;
         }
         let flag = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')).unwrap_or(argument);
+        if flag.is_empty() || flag.starts_with(['-', '=']) {
+            return Err(bad_flag(&format!("bad flag syntax: {argument}")));
+        }
         let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value.to_owned())));
         if matches!(name, "h" | "help") {
             return Err(Refused { message: USAGE.to_owned(), code: 0 });
@@ -230,6 +233,8 @@ mod tests {
         for (line, code, text) in [
             ("-nope", 2, "flag provided but not defined: -nope"),
             ("-conf", 2, "flag needs an argument: -conf"),
+            ("---p", 2, "bad flag syntax: ---p"),
+            ("-=x", 2, "bad flag syntax: -=x"),
             ("-h", 0, "Usage of coredns-rs:"),
             ("--help", 0, "Usage of coredns-rs:"),
         ] {

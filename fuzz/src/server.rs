@@ -115,7 +115,7 @@ impl Sink for Held {
     fn retain(&self, kind: ObjectKind, keep: &dyn Fn(&ObjectKey) -> bool) {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         objects.retain(|key, _| key.kind != kind || keep(key));
-        Sink::retain(&*self.index, kind, keep);
+        self.index.retain(kind, keep);
     }
 
     fn synced(&self) {}

@@ -3,16 +3,12 @@
 //! Everything that holds for all replies is done here and nowhere else. Budget: one copy of the records' bytes.
 
 use coredns_plugin::{Answer, Query, Reply, ReplyEdns};
-use coredns_wire::{Edns, Encoded, Header, Opcode, Outgoing, Rcode, Record, encode_into, option_code};
+use coredns_wire::{Edns, Encoded, Header, Opcode, Outgoing, Rcode, Record, encode_into};
 
 /// UDP replies above these sizes are compressed although they fit, so that they stay in one packet: the Ethernet MTU
 /// less the headers for IPv4, and what DNS flag day 2020 recommends for IPv6. As CoreDNS has them, in octets.
 const COMPRESS_ABOVE_V4: usize = 1480;
 const COMPRESS_ABOVE_V6: usize = 1220;
-
-/// Options that are repeated to the client that sent them.
-const MIRRORED: [u16; 5] =
-    [option_code::NSID, option_code::EXPIRE, option_code::COOKIE, option_code::TCP_KEEPALIVE, option_code::PADDING];
 
 /// What was written, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,14 +79,10 @@ fn finish(
 /// The client's own OPT record with what may be repeated of it; each option once.
 fn mirror(query: &Query, edns: Edns) -> OptRecord {
     let mut opt = OptRecord::new(edns.udp_size, edns.flags & 0xff00);
-    let mut seen = [false; MIRRORED.len()];
-    for option in query.options() {
-        let Some(at) = MIRRORED.iter().position(|code| *code == option.code) else { continue };
-        if !std::mem::replace(&mut seen[at], true) {
-            opt.push(&option.code.to_be_bytes());
-            opt.push(&(option.data.len() as u16).to_be_bytes());
-            opt.push(option.data);
-        }
+    for option in query.mirrored_options() {
+        opt.push(&option.code.to_be_bytes());
+        opt.push(&(option.data.len() as u16).to_be_bytes());
+        opt.push(option.data);
     }
     opt
 }

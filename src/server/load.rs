@@ -91,13 +91,18 @@ fn options(directives: Option<&'static [&'static str]>) -> ParseOptions<'static>
 /// # Errors
 /// The first error.
 pub(crate) fn parse_text(text: &Text, dns_port: &str) -> Result<Corefile, ParseError> {
+    let mut warnings = Vec::new();
     if let Text::Read(source) = text {
         let corefile = parse(source, &options(Some(DIRECTIVES)))?;
         if !corefile.blocks.is_empty() {
             return Ok(corefile);
         }
+        // They say why there are no blocks, such as a pattern that matches nothing.
+        warnings = corefile.warnings;
     }
-    parse(&built_in(dns_port), &options(Some(DIRECTIVES)))
+    let built_in = parse(&built_in(dns_port), &options(Some(DIRECTIVES)))?;
+    warnings.extend(built_in.warnings);
+    Ok(Corefile { warnings, ..built_in })
 }
 
 /// Parses a text and goes on behind errors.
@@ -106,10 +111,14 @@ pub(crate) fn check_text(text: &Text, dns_port: &str) -> Checked {
         Text::Read(source) => Some(check(source, &options(Some(DIRECTIVES)))),
         Text::BuiltIn => None,
     };
-    match checked {
-        Some(checked) if !checked.corefile.blocks.is_empty() || !checked.errors.is_empty() => checked,
-        _ => check(&built_in(dns_port), &options(Some(DIRECTIVES))),
-    }
+    let warnings = match checked {
+        Some(checked) if !checked.corefile.blocks.is_empty() || !checked.errors.is_empty() => return checked,
+        Some(checked) => checked.corefile.warnings,
+        None => Vec::new(),
+    };
+    let mut built_in = check(&built_in(dns_port), &options(Some(DIRECTIVES)));
+    built_in.corefile.warnings.splice(0..0, warnings);
+    built_in
 }
 
 /// Parses a text for comparing it with the running configuration: unknown directives do not matter.

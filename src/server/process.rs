@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use coredns_plugin::corefile::{ParseError, fingerprint_input};
+use coredns_plugin::corefile::{ParseError, excerpt_path, fingerprint_input, os_error_text};
 use coredns_plugin::{ReloadSettings, take_fatal};
 use tokio::time::Instant;
 
@@ -67,7 +67,8 @@ async fn serve(options: &Options) -> ExitCode {
     if let Some(pidfile) = &options.pidfile
         && let Err(error) = write_pidfile(pidfile)
     {
-        tracing::error!(target: "server", "Could not write pidfile: {error}");
+        let (path, reason) = (pidfile.display().to_string(), os_error_text(&error));
+        tracing::error!(target: "server", "Could not write pidfile: open {}: {reason}", excerpt_path(&path));
     }
     // Where every address is excluded there is nothing to wait for.
     let mut ending = Ending::Drained;

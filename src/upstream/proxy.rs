@@ -272,8 +272,10 @@ impl Upstream {
         let connection = match free {
             Some(connection) => connection,
             None => {
-                let permit = Permit::take(&self.open_udp, CONNECTIONS_MAX);
-                let permit = permit.ok_or_else(|| self.unavailable("too many connections"))?;
+                // A stream carries a thousand queries where a socket carries one.
+                let Some(permit) = Permit::take(&self.open_udp, CONNECTIONS_MAX) else {
+                    return self.exchange_stream(asked).await;
+                };
                 UdpConnection::open(self.target.address, self.settings.source, permit)?
             }
         };

@@ -216,7 +216,9 @@ fn link_local_clients_are_answered_over_their_link() {
         let to = scoped(1, own.unwrap_or_else(|| server.port_of(".")));
         client.send_to(&query("www.example.org A", 1), to).expect("sent");
         let mut buffer = [0; 512];
-        let (_, from) = client.recv_from(&mut buffer).expect("an answer");
+        let (_, from) = client.recv_from(&mut buffer).unwrap_or_else(|error| {
+            panic!("{error} from {to}, as {:?}:\n{}", client.local_addr(), server.lines().join("\n"))
+        });
         assert_eq!(from, SocketAddr::from(to), "{corefile}");
     }
 }

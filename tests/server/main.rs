@@ -4,6 +4,8 @@
 mod cache;
 mod cli;
 mod dispatch;
+#[cfg(plugin = "forward")]
+mod forward;
 mod intake;
 mod kubernetes_api;
 mod reload;

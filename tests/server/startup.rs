@@ -197,6 +197,23 @@ fn nothing_to_listen_on_ends_with_success() {
 }
 
 #[test]
+fn a_pidfile_that_cannot_be_written_is_logged_and_the_server_serves() {
+    let server = serve_in(scratch(), ".:0 {\n    whoami\n}\n", &["-pidfile", "missing/pid"]);
+    server.wait_for("[ERROR] Could not write pidfile: open missing/pid: no such file or directory", 1);
+}
+
+#[test]
+fn a_pattern_that_matches_nothing_is_warned_about_where_the_built_in_corefile_serves() {
+    let server = serve_in(scratch(), "import none*\n", &["-p", "0"]);
+    server.wait_for("[WARNING] No files matching import glob pattern: none*", 1);
+    let scratch = scratch();
+    scratch.write("Corefile", "import none*\n");
+    let ended = run_to_end(scratch.path(), &["-validate"], "");
+    let expected = "[WARNING] No files matching import glob pattern: none* (Corefile:1)\n";
+    assert!(ended.stdout.starts_with(expected), "{ended:?}");
+}
+
+#[test]
 fn corefiles_that_cannot_be_read() {
     let scratch = scratch();
     std::fs::create_dir(scratch.path().join("folder")).expect("ours");

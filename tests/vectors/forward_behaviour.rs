@@ -88,10 +88,10 @@ fn policy(_file: &Table, case: &Table) -> Result<(), String> {
     same("order", &order, &texts(case, "expect"))
 }
 
-/// Ports of 127.0.0.1 that nobody listens on, kept from others by sockets that only send.
+/// Ports that nobody listens on, of an address that no other test uses, kept apart by sockets that only send.
 fn closed_ports(count: usize) -> Vec<(std::net::UdpSocket, SocketAddr)> {
     let open = || {
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap_or_else(|error| panic!("{error}"));
+        let socket = std::net::UdpSocket::bind("127.0.0.99:0").unwrap_or_else(|error| panic!("{error}"));
         let address = socket.local_addr().unwrap_or_else(|error| panic!("{error}"));
         (socket, address)
     };
@@ -328,7 +328,7 @@ fn health(_file: &Table, case: &Table) -> Result<(), String> {
     };
     run(async {
         let stanza =
-            format!("forward . {} {{\nread_timeout 20ms\nmax_connect_attempts 1\n{options}\n}}", mock.address());
+            format!("forward . {} {{\nread_timeout 400ms\nmax_connect_attempts 1\n{options}\n}}", mock.address());
         let block = forwards(&stanza)?;
         start_parts(&block).await.map_err(|error| error.to_string())?;
         let harness = Harness::new(block.plugins.clone());

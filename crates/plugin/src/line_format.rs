@@ -88,7 +88,7 @@ impl ResponseFacts {
             Answer::Reply(reply) => {
                 let flags = [
                     (reply.authoritative, Header::AA),
-                    (reply.truncated, Header::TC),
+                    (reply.truncated || reply.exceeds_limit(query), Header::TC),
                     (reply.recursion_available, Header::RA),
                     (reply.authentic_data, Header::AD),
                 ];

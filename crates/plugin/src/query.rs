@@ -5,12 +5,16 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use coredns_wire::{Class, Edns, EdnsOptions, HEADER_LEN, Header, Name, Request, RrType};
+use coredns_wire::{Class, Edns, EdnsOption, EdnsOptions, HEADER_LEN, Header, Name, Request, RrType, option_code};
 
 use crate::metadata::Metadata;
 
 /// The UDP payload size of a client that says nothing (RFC 1035 §4.2.1), in octets.
 const MIN_UDP_SIZE: u16 = 512;
+
+/// Options that are repeated to the client that sent them.
+const MIRRORED: [u16; 5] =
+    [option_code::NSID, option_code::EXPIRE, option_code::COOKIE, option_code::TCP_KEEPALIVE, option_code::PADDING];
 
 /// How a query came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -212,6 +216,15 @@ impl Query {
     #[must_use]
     pub fn options(&self) -> EdnsOptions<'_> {
         EdnsOptions::new(self.message.get(self.options.clone()).unwrap_or(&[]))
+    }
+
+    /// The options that a reply without an OPT record of its own repeats to the client; each once.
+    pub fn mirrored_options(&self) -> impl Iterator<Item = EdnsOption<'_>> {
+        let mut seen = [false; MIRRORED.len()];
+        self.options().filter(move |option| {
+            let at = MIRRORED.iter().position(|code| *code == option.code);
+            at.and_then(|at| seen.get_mut(at)).is_some_and(|seen| !std::mem::replace(seen, true))
+        })
     }
 
     /// Tells whether the client set DO.

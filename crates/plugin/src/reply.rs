@@ -7,11 +7,13 @@
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
-use coredns_wire::{Rcode, Record};
+use coredns_wire::{Outgoing, Rcode, Record};
 
 use crate::query::Query;
 use crate::stamp::Stamp;
 
+/// The length in octets of an OPT record without options (RFC 6891 §6.1.2).
+const OPT_LEN: usize = 11;
 /// Replies kept for reuse by each thread.
 const POOL: usize = 256;
 /// A section that has grown beyond this many records is given back to the allocator.
@@ -93,7 +95,31 @@ impl Reply {
     /// call the size of a reply.
     #[must_use]
     pub fn wire_len(&self, query: &Query) -> usize {
-        coredns_wire::uncompressed_len(query.question_section(), [&self.answer, &self.authority, &self.additional], &[])
+        coredns_wire::uncompressed_len(query.question_section(), self.sections(), &[])
+    }
+
+    fn sections(&self) -> [&[Record]; 3] {
+        [&self.answer, &self.authority, &self.additional]
+    }
+
+    /// Tells whether the reply is longer than the client takes, so that the server will leave records out and set TC.
+    ///
+    /// Costs an encoding where it is not obvious, so this is for logs.
+    #[must_use]
+    pub fn exceeds_limit(&self, query: &Query) -> bool {
+        let (question, sections, limit) = (query.question_section(), self.sections(), query.reply_limit());
+        let options = match &self.edns {
+            Some(own) => own.options.len(),
+            None => query.mirrored_options().map(|option| option.data.len().saturating_add(4)).sum(),
+        };
+        let opt_len = query.edns().map_or(0, |_| options.saturating_add(OPT_LEN));
+        if coredns_wire::uncompressed_len(question, sections, &[]).saturating_add(opt_len) <= limit {
+            return false;
+        }
+        let opt = vec![0; opt_len];
+        let message =
+            Outgoing { header: query.header(), question, sections, opt: &opt, limit, compress_above: usize::MAX };
+        coredns_wire::encode(&message, &mut Vec::new()).truncated
     }
 }
 

@@ -1,5 +1,5 @@
-//! Test support: queries from text, chains without a server, expected records, log lines, vectors as named tests, and
-//! the peers of a server: upstreams that do what a test says, an API server of Kubernetes.
+//! Test support: queries from text, chains without a server, expected records, log lines, upstreams and an API server of
+//! Kubernetes that do what a test says, vectors as named tests.
 #![forbid(unsafe_code)]
 
 mod ask;

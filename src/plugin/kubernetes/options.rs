@@ -239,13 +239,10 @@ impl Options {
         for zone in self.multicluster.as_slice() {
             if !self.zones.as_slice().contains(zone) {
                 let zones: Vec<String> = self.zones.as_slice().iter().map(ToString::to_string).collect();
-                return Err(plain(
-                    setup,
-                    format!(
-                        "is not authoritative for the multicluster zone {zone} (authoritative zones: [{}])",
-                        zones.join(" ")
-                    ),
-                ));
+                return Err(setup.error(format!(
+                    "is not authoritative for the multicluster zone {zone} (authoritative zones: [{}])",
+                    zones.join(" ")
+                )));
             }
         }
         Ok(())
@@ -293,8 +290,11 @@ fn flag(setup: &mut Setup<'_, '_>) -> Result<bool, SetupError> {
 
 fn read_selector(setup: &mut Setup<'_, '_>, what: &str) -> Result<Selector, SetupError> {
     let text = some_args(setup)?.join(" ");
-    Selector::parse(&text)
-        .map_err(|error| plain(setup, format!("unable to parse {what} selector value: '{}': {error}", excerpt(&text))))
+    Selector::parse(&text).map_err(|error| {
+        let shown = excerpt(&text);
+        let inner = format!("couldn't parse the selector string \"{shown}\": {error}");
+        plain(setup, format!("unable to parse {what} selector value: '{shown}': {inner}"))
+    })
 }
 
 fn read_qps(setup: &mut Setup<'_, '_>) -> Result<f32, SetupError> {

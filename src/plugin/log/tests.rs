@@ -77,6 +77,32 @@ fn the_default_line() {
 }
 
 #[test]
+fn what_the_server_will_cut_is_logged_with_tc_and_its_full_size() {
+    for (records, udp_size, expected) in [
+        // Header 12, question 21, 16 a record where compressed and 31 where not.
+        (29, None, "qr,aa,rd 932"),
+        (30, None, "qr,aa,tc,rd 963"),
+        // The OPT record takes 11 octets of the 512.
+        (30, Some(523), "qr,aa,tc,rd 963"),
+        (30, Some(524), "qr,aa,rd 963"),
+    ] {
+        let config = set_up(&[&DESCRIPTOR], "log . \"{>rflags} {rsize}\"").expect("valid");
+        let mut chain = config.plugins.clone();
+        chain.push(Arc::new(Scripted::new("next", move |_| {
+            let mut reply = Reply::authoritative("next");
+            let record = parse_record("www.example.org. 5 IN A 192.0.2.1").expect("valid");
+            reply.answer.extend(std::iter::repeat_n(record, records));
+            reply.into()
+        })));
+        let log = LogCapture::start();
+        let mut ask = Ask::new("www.example.org A");
+        ask.udp_size = udp_size;
+        drop(Harness::new(chain).ask_now(&ask.query()));
+        assert_eq!(log.take(), [format!("[INFO] {expected}")], "{records} {udp_size:?}");
+    }
+}
+
+#[test]
 fn each_placeholder() {
     for (format, asked, expected) in [
         ("{type} {class}", "a TYPE65280 CH", "TYPE65280 CH"),

@@ -1,6 +1,7 @@
 //! Web configurations: what is refused, and what clients get.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use coredns_plugin::{HttpHandler as _, HttpRequest};
@@ -31,7 +32,8 @@ impl Files {
         files.write("ca.pem", &files.authority.pem());
         let (certificate, key) = files.issue("localhost");
         files.write("cert.pem", &certificate.pem());
-        files.write("key.pem", &key.serialize_pem());
+        let key = files.write("key.pem", &key.serialize_pem());
+        std::fs::set_permissions(key, std::fs::Permissions::from_mode(0o600)).expect("our file");
         files
     }
 
@@ -287,7 +289,6 @@ async fn users_headers_and_limits_hold_without_tls_as_well() {
 
 #[test]
 fn a_key_that_others_may_read_is_warned_about_once() {
-    use std::os::unix::fs::PermissionsExt as _;
     let files = Files::new();
     let key = files.folder.path().join("key.pem");
     let tls: config::Config =
