@@ -297,7 +297,6 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener) {
         let shared = Arc::clone(&shared);
         let tls = shared.tls.lock().unwrap_or_else(PoisonError::into_inner).clone();
         connections.spawn(async move {
-            // Closing with zero linger is a reset; the descriptor is needed after TLS has taken the stream.
             match tls {
                 None => respond::connection(shared, number, stream).await,
                 Some(tls) => {

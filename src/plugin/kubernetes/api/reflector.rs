@@ -71,8 +71,9 @@ pub(super) struct Reflector<'a> {
     /// Streaming lists that ended early, and watches that made no sense, one after the other.
     cut_short: u32,
     garbled: u32,
-    /// The last time that everything was read.
+    /// The last time that everything was read, and that the server did not know the version.
     listed: Option<Instant>,
+    expired: Option<Instant>,
     hashing: RandomState,
 }
 
@@ -99,6 +100,7 @@ impl<'a> Reflector<'a> {
             cut_short: 0,
             garbled: 0,
             listed: None,
+            expired: None,
             hashing: RandomState::default(),
         }
     }
@@ -155,10 +157,11 @@ impl<'a> Reflector<'a> {
                     self.unstreamed = Some(Instant::now());
                 }
             }
-            Cause::Malformed if self.version.is_some() => {
+            Cause::Malformed | Cause::Refused if self.version.is_some() => {
                 self.garbled += 1;
                 if self.garbled >= PATIENCE {
-                    // What cannot be read in the watch may be readable in a list.
+                    // What cannot be read in the watch may be readable in a list; and a list has a version that is
+                    // not refused.
                     self.garbled = 0;
                     self.version = None;
                 }
@@ -181,7 +184,9 @@ impl<'a> Reflector<'a> {
     /// Everything has to be read again: at once, unless that was done only just now.
     fn expire(&mut self, failure: &Failure) -> Duration {
         self.version = None;
-        if self.listed.is_some_and(|listed| listed.elapsed() >= self.timing.relist) {
+        let earlier = self.expired.replace(Instant::now());
+        let is_rare = [self.listed, earlier].iter().flatten().all(|time| time.elapsed() >= self.timing.relist);
+        if self.listed.is_some() && is_rare {
             let (resource, text) = (self.target.resource, &failure.text);
             info!(target: "plugin/kubernetes", "all {resource} are read again: {text}");
             return Duration::ZERO;
@@ -323,6 +328,9 @@ impl<'a> Reflector<'a> {
                 Err(failure) if failure.cause == Cause::Transport && (watch.told || watch.settled) => {
                     debug!(target: "plugin/kubernetes", "the watch of {}: {}", self.target.resource, failure.text);
                     return End::Closed { lived: watch.opened.elapsed(), told: true };
+                }
+                Err(failure) if failure.cause == Cause::Transport && watch.seen.is_some() => {
+                    return End::Failed(Failure { cause: Cause::Short, ..failure });
                 }
                 Err(failure) => return End::Failed(failure),
             }

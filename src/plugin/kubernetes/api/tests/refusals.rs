@@ -109,6 +109,21 @@ async fn failures_told_of_within_a_watch_count_too() {
 }
 
 #[tokio::test]
+async fn a_version_that_is_refused_is_given_up() {
+    let api = shop(paged()).await;
+    let fixture = Fixture::start(&api, timing()).await;
+    fixture.synced().await;
+    api.wait_watches(3).await;
+    api.fault(Rule::watch().of("services").resumed().times(2), status(400, None));
+    api.clear_calls();
+    api.vanish("Service", "shop", "web");
+    api.cut().await;
+    fixture.answers("web.shop.svc", "NXDOMAIN").await;
+    assert_eq!(reads(&api.calls()), [("services", 1)].into());
+    fixture.stop().await;
+}
+
+#[tokio::test]
 async fn a_stale_watch_is_logged_once() {
     let api = shop(Settings::default()).await;
     let fixture = Fixture::start(&api, Timing { stale: Duration::from_millis(300), ..timing() }).await;

@@ -71,6 +71,17 @@ async fn streaming_lists_that_never_end_give_way_to_pages() {
 }
 
 #[tokio::test]
+async fn streaming_lists_that_break_give_way_to_pages() {
+    let api = shop(Settings::default()).await;
+    api.fault(Rule::watch().of("services"), Fault::Cut { after: 100 });
+    let fixture = Fixture::start(&api, timing()).await;
+    fixture.synced().await;
+    assert_eq!(fixture.ask("web.shop.svc"), "10.0.0.1");
+    assert_eq!(count(&api.calls(), Verb::List, "services"), 1);
+    fixture.stop().await;
+}
+
+#[tokio::test]
 async fn a_pod_that_has_ended_has_no_name() {
     let api = shop(Settings::default()).await;
     api.apply(pod("one", "10.2.0.1", "Running"));
