@@ -91,6 +91,15 @@ impl Access {
         Ok(Self::InCluster { url: format!("https://{host}:{port}"), account: account.to_owned() })
     }
 
+    /// The file with secrets that is the operator's; those of a service account are the kubelet's.
+    pub(super) fn secret(&self) -> Option<&Path> {
+        match self {
+            Self::InCluster { .. } | Self::Endpoint { tls: None, .. } => None,
+            Self::Endpoint { tls: Some([_, key, _]), .. } => Some(key),
+            Self::Kubeconfig { file, .. } => Some(file),
+        }
+    }
+
     /// Reads the credentials.
     pub(super) async fn load(&self, state: &RandomState) -> Result<Loaded, AccessError> {
         let mut hasher = state.build_hasher();

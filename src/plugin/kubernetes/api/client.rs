@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use coredns_plugin::exposed_secret;
 use foldhash::quality::RandomState;
 use http::{Request, Response, header};
 use kube::client::Body;
@@ -65,6 +66,9 @@ impl ApiClient {
                 "the kubeconfig says insecure-skip-tls-verify: anyone on the way can pose as the API server; give \
                  certificate-authority instead"
             );
+        }
+        if let Some(text) = access.secret().and_then(exposed_secret) {
+            warn!(target: "plugin/kubernetes", "{text}");
         }
         let current = open(loaded).await?;
         let limits = Limits::new(options.qps, options.burst, options.max_inflight);
