@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::path::Path;
 
-use coredns_plugin::corefile::{Scheme, is_domain_name, read_regular_file, split_scheme};
+use coredns_plugin::corefile::{Scheme, excerpt, is_domain_name, read_regular_file, split_scheme};
 use coredns_plugin::split_host_port;
 
 /// The largest resolv.conf that is read, in octets.
@@ -139,12 +139,12 @@ pub fn host_port(text: &str, default_port: &str) -> Result<String, String> {
     }
     let (host, port) = split_host_port(text).map_err(|error| error.to_string())?;
     if parse_ip(host).is_none() {
-        return Err(format!("not an IP address: \"{host}\""));
+        return Err(format!("not an IP address: \"{}\"", excerpt(host)));
     }
     if port.is_empty() {
         return Ok(join(host, default_port));
     }
-    port.parse::<u16>().map_err(|_| format!("invalid port: \"{port}\""))?;
+    port.parse::<u16>().map_err(|_| format!("invalid port: \"{}\"", excerpt(port)))?;
     Ok(text.to_owned())
 }
 
@@ -155,7 +155,7 @@ pub fn host_port(text: &str, default_port: &str) -> Result<String, String> {
 pub fn host_port_or_file(text: &str) -> Result<Vec<String>, String> {
     let (scheme, rest) = split_scheme(text);
     if rest.is_empty() {
-        return Err(format!("invalid address: \"{text}\""));
+        return Err(format!("invalid address: \"{}\"", excerpt(text)));
     }
     if scheme == Scheme::Unix {
         return Ok(vec![text.to_owned()]);
@@ -163,7 +163,8 @@ pub fn host_port_or_file(text: &str) -> Result<Vec<String>, String> {
     if let Ok(address) = host_port(rest, scheme.default_port("53")) {
         return Ok(vec![if scheme == Scheme::Dns { address } else { format!("{}://{address}", scheme.name()) }]);
     }
-    let addresses = read_nameservers(Path::new(rest)).map_err(|_| format!("not an IP address or file: \"{rest}\""))?;
+    let addresses =
+        read_nameservers(Path::new(rest)).map_err(|_| format!("not an IP address or file: \"{}\"", excerpt(rest)))?;
     Ok(addresses.iter().map(ToString::to_string).collect())
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coredns_plugin::corefile::{GoDuration, parse_integer};
+use coredns_plugin::corefile::{GoDuration, excerpt, parse_integer};
 use coredns_plugin::{Setup, SetupError, Zones};
 
 use super::handler::Cache;
@@ -274,7 +274,7 @@ fn serve_stale(setup: &mut Setup<'_, '_>) -> Result<Stale, SetupError> {
             }
         }
         _ => {
-            let error = plain(setup, format!("invalid value for serve_stale refresh mode: {mode}"));
+            let error = plain(setup, format!("invalid value for serve_stale refresh mode: {}", excerpt(mode)));
             return Err(error.with_remedy("write immediate or verify"));
         }
     }
@@ -320,7 +320,7 @@ fn stale_policy(setup: &mut Setup<'_, '_>, again: bool) -> Result<(), SetupError
     let args = setup.tokens.remaining_args();
     let [policy] = args[..] else { return Err(arg_error(setup)) };
     if !policy.eq_ignore_ascii_case("prefer_positive") {
-        let error = plain(setup, format!("invalid serve_stale_policy: {policy}"));
+        let error = plain(setup, format!("invalid serve_stale_policy: {}", excerpt(policy)));
         return Err(error.with_remedy("write prefer_positive"));
     }
     Ok(())

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use coredns_plugin::corefile::{GoDuration, fully_qualified, is_domain_name, normalize_zones, parse_integer, quote};
+use coredns_plugin::corefile::{
+    GoDuration, excerpt, fully_qualified, is_domain_name, normalize_zones, parse_integer, quote,
+};
 use coredns_plugin::wire::{Name, Rcode};
 use coredns_plugin::{Setup, SetupError};
 use rustls_pki_types::ServerName;
@@ -44,7 +46,7 @@ pub(super) fn read(setup: &mut Setup<'_, '_>, config: &mut Config, name: &str) -
             let text = one(setup)?;
             config.policy = Policy::from_text(text).ok_or_else(|| {
                 let remedy = "the policies are random, round_robin and sequential";
-                setup.error(format!("unknown policy '{text}'")).with_remedy(remedy)
+                setup.error(format!("unknown policy '{}'", excerpt(text))).with_remedy(remedy)
             })?;
         }
         "health_check" => health_check(setup, config)?,
@@ -57,11 +59,12 @@ pub(super) fn read(setup: &mut Setup<'_, '_>, config: &mut Config, name: &str) -
         }
         "source_address" => {
             let text = one(setup)?;
-            let address: IpAddr = text.parse().map_err(|_| setup.error(format!("invalid IP address: {text}")))?;
+            let address: IpAddr =
+                text.parse().map_err(|_| setup.error(format!("invalid IP address: {}", excerpt(text))))?;
             config.source_address = Some(address.to_canonical());
         }
         "resolver" => config.resolver = resolvers(setup)?,
-        other => return Err(setup.error(format!("unknown property '{other}'"))),
+        other => return Err(setup.error(format!("unknown property '{}'", excerpt(other)))),
     }
     Ok(())
 }
@@ -121,7 +124,7 @@ fn zones(setup: &mut Setup<'_, '_>) -> Result<Vec<Name>> {
     for text in several(setup)? {
         let zones = normalize_zones([text]);
         if zones.is_empty() {
-            return Err(setup.error(format!("unable to normalize '{text}'")));
+            return Err(setup.error(format!("unable to normalize '{}'", excerpt(text))));
         }
         names.extend(zones.iter().filter_map(|zone| zone.parse::<Name>().ok()));
     }
@@ -173,10 +176,10 @@ fn health_check(setup: &mut Setup<'_, '_>, config: &mut Config) -> Result<()> {
                 let Some(domain) = setup.tokens.next_arg() else { return Err(arg_error(setup)) };
                 let text = domain.text();
                 let name = Some(fully_qualified(text)).filter(|name| is_domain_name(name));
-                let invalid = || setup.error(format!("health_check: invalid domain name {text}"));
+                let invalid = || setup.error(format!("health_check: invalid domain name {}", excerpt(text)));
                 config.check.domain = name.and_then(|name| name.parse().ok()).ok_or_else(invalid)?;
             }
-            other => return Err(setup.error(format!("health_check: unknown option {other}"))),
+            other => return Err(setup.error(format!("health_check: unknown option {}", excerpt(other)))),
         }
     }
     Ok(())
@@ -189,7 +192,7 @@ fn rcodes(setup: &mut Setup<'_, '_>) -> Result<Vec<Rcode>> {
         let known =
             (0..=u8::MAX).map(|number| Rcode(number.into())).find(|rcode| rcode.mnemonic() == Some(upper.as_str()));
         let rcode = if upper == "NOTIMPL" { Some(Rcode::NOTIMP) } else { known };
-        rcodes.push(rcode.ok_or_else(|| setup.error(format!("{text} is not a valid rcode")))?);
+        rcodes.push(rcode.ok_or_else(|| setup.error(format!("{} is not a valid rcode", excerpt(text))))?);
     }
     Ok(rcodes)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coredns_plugin::corefile::normalize_zones;
+use coredns_plugin::corefile::{excerpt, normalize_zones};
 use coredns_plugin::{Setup, SetupError};
 
 use super::config::Config;
@@ -108,7 +108,7 @@ impl Config {
 /// The zone of FROM; of a range that is several zones the first.
 fn zone(setup: &mut Setup<'_, '_>, from: &str) -> Result<coredns_plugin::wire::Name, SetupError> {
     let zones = normalize_zones([from]);
-    let unable = || setup.error(format!("unable to normalize '{from}'"));
+    let unable = || setup.error(format!("unable to normalize '{}'", excerpt(from)));
     let first = zones.first().ok_or_else(unable)?;
     let name = first.parse().map_err(|_| unable())?;
     if zones.len() > 1 {

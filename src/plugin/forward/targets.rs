@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use coredns_plugin::corefile::{os_error_text, split_scheme};
+use coredns_plugin::corefile::{excerpt, os_error_text, split_scheme};
 use coredns_plugin::wire::{Name, Record, RrType};
 
 use crate::upstream::address::{parse_socket_address, read_nameservers, split_name};
@@ -52,7 +52,8 @@ pub fn classify(text: &str, path: impl Fn(&str) -> PathBuf) -> Result<Source, St
     if !rest.is_empty() && file.exists() {
         return Ok(Source::File(file));
     }
-    let host = HostEntry::parse(text).ok_or_else(|| format!("not an IP address, file, or valid domain: \"{text}\""))?;
+    let host = HostEntry::parse(text)
+        .ok_or_else(|| format!("not an IP address, file, or valid domain: \"{}\"", excerpt(text)))?;
     Ok(Source::Host(host))
 }
 
