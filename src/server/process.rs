@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::control::Server;
 use super::load::{Origin, Text, built_in, parse_for_comparison, parse_text};
 use super::signals::{Demand, Ending, Signals, quit};
-use super::{core_metrics, logging, panics};
+use super::{core_metrics, logging, panics, syscall};
 use crate::cli::Options;
 use crate::registry::REGISTRY;
 use crate::version;
@@ -59,6 +59,7 @@ async fn serve(options: &Options) -> ExitCode {
         Ok(started) => started,
         Err(error) => return refuse(&error),
     };
+    syscall::release_code_pages();
     // What was logged at the start stands before the banner.
     logging::flush();
     if !options.quiet {

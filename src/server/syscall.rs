@@ -331,6 +331,27 @@ pub(crate) fn ignore_path_mtu(socket: BorrowedFd<'_>, v6: bool) -> io::Result<()
     if v6 { set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_OMIT) } else { Ok(()) }
 }
 
+/// Gives back the pages of code that only the start has used; what is used again is mapped again from its file.
+pub(crate) fn release_code_pages() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    for (start, end) in maps.lines().filter_map(code_range) {
+        // SAFETY: the range is code that is mapped from a file, private and not writable. It was never written, so
+        // that dropping its pages loses nothing: the next access maps them from the file again. A range that is
+        // no longer mapped is an error of the call.
+        unsafe { libc::madvise(start as *mut c_void, end.saturating_sub(start), libc::MADV_DONTNEED) };
+    }
+}
+
+/// The range of a line of `/proc/self/maps` (proc_pid_maps(5)), if it is code of a file: `START-END r-xp … /PATH`.
+fn code_range(line: &str) -> Option<(usize, usize)> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    if fields.next()? != "r-xp" || !fields.nth(3)?.starts_with('/') {
+        return None;
+    }
+    Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
+}
+
 /// The soft limit of open descriptors of the process.
 pub(crate) fn descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -356,6 +377,23 @@ mod tests {
             std::thread::yield_now();
         }
         panic!("nothing came");
+    }
+
+    #[test]
+    fn only_code_of_files_is_given_back() {
+        let code = "7f00a000-7f00c000 r-xp 00001000 fe:00 1234                       /usr/bin/server";
+        assert_eq!(code_range(code), Some((0x7f00_a000, 0x7f00_c000)));
+        for line in [
+            "7f00a000-7f00c000 r--p 00001000 fe:00 1234                       /usr/bin/server",
+            "7f00a000-7f00c000 rwxp 00001000 fe:00 1234                       /usr/bin/server",
+            "7ffd1000-7ffd3000 r-xp 00000000 00:00 0                          [vdso]",
+            "7f00a000-7f00c000 r-xp 00000000 00:00 0",
+            "",
+        ] {
+            assert_eq!(code_range(line), None, "{line}");
+        }
+        // The code that runs now is among what is given back.
+        release_code_pages();
     }
 
     #[test]

@@ -199,7 +199,10 @@ fn a_hundred_reloads_leave_nothing_behind() {
     };
     let (files, threads, size) = measure(1, 40);
     let (files_after, threads_after, size_after) = measure(40, 140);
-    assert_eq!((files_after, threads_after), (files, threads));
+    assert_eq!(files_after, files);
+    // Threads for reading files come and go by themselves; a leak would be a hundred.
+    let (threads, threads_after) = (threads.expect("a number"), threads_after.expect("a number"));
+    assert!(threads_after <= threads + 4, "{threads} threads grew to {threads_after}");
     assert!(size_after < size + 1024, "{size} kB grew to {size_after} kB");
 }
 
