@@ -9,7 +9,7 @@ use allocation_counter::measure;
 use coredns_rs::server::InProcess;
 use coredns_testkit::Ask;
 use coredns_testkit::process::Scratch;
-use coredns_wire::{Message, Rcode};
+use coredns_wire::{Message, Rcode, Request};
 
 const CLUSTER: &str = r#"
 apiVersion: v1
@@ -88,4 +88,23 @@ fn hits_in_hosts_cost_no_allocation() {
     let corefile = ".:53 {\n errors\n prometheus localhost:0\n loadbalance\n hosts {\n 192.0.2.1 a.example.org\n \
                     192.0.2.2 b.example.org\n 192.0.2.3 b.example.org\n }\n}\n";
     count(corefile, &HOSTS);
+}
+
+/// However long a message is and whatever it holds, reading it as a query takes no memory to speak of.
+#[test]
+fn reading_a_query_of_any_content_takes_little_memory() {
+    let pointers = [0xc0, 0x0c].repeat(33_000);
+    let labels = [b"\x01a".repeat(126), vec![0]].concat();
+    let question = [&labels[..], &[0, 1, 0, 1]].concat();
+    let option = [0, 10, 0, 0].repeat(16_000);
+    let [high, low] = u16::try_from(option.len()).expect("it fits").to_be_bytes();
+    let opt = [&[0, 0, 41, 16, 0, 0, 0, 0, 0, high, low][..], &option].concat();
+    for body in [vec![0; 65_523], vec![0xff; 65_523], pointers, labels.repeat(250), [question, opt].concat()] {
+        for counts in [[0, 1, 0, 0, 0, 0, 0, 0], [0, 1, 0, 1, 0, 1, 0, 2], [0, 1, 0, 0, 0, 0, 0, 1]] {
+            let mut message = [&[0, 1, 1, 0][..], &counts, &body].concat();
+            message.truncate(65_535);
+            let counted = measure(|| drop(Request::parse(&message)));
+            assert!(counted.bytes_max < 64 * 1024, "{} octets for {counts:?}", counted.bytes_max);
+        }
+    }
 }

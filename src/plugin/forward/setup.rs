@@ -61,6 +61,9 @@ impl Config {
             return Err(setup.error(format!("more than 15 TOs configured: {}", to.len())));
         }
         config.check_targets(setup)?;
+        if config.tls_servername.is_some() && !config.sources.iter().any(is_encrypted) {
+            setup.warn("tls_servername has no effect: no upstream is spoken to by TLS; write tls://ADDRESS");
+        }
         Ok(config)
     }
 
@@ -102,6 +105,15 @@ impl Config {
             ))),
             None => options::server_name(setup, name).map(drop),
         }
+    }
+}
+
+/// Tells whether queries go there by TLS; the servers of a file are plain ones.
+const fn is_encrypted(source: &Source) -> bool {
+    match source {
+        Source::File(_) => false,
+        Source::Address(target) => !matches!(target.protocol, Protocol::Dns),
+        Source::Host(host) => !matches!(host.protocol, Protocol::Dns),
     }
 }
 
