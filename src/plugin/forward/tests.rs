@@ -471,7 +471,7 @@ async fn a_large_reply_is_taken_whole() {
 fn a_server_name_without_tls_is_remarked_on() {
     for (to, warnings) in [("127.0.0.1", 1), ("tls://127.0.0.1", 0), ("127.0.0.1 tls://127.0.0.2", 0)] {
         let stanza = format!("forward . {to} {{\ntls_servername dns.example\n}}");
-        let config = coredns_testkit::set_up(&[&super::DESCRIPTOR], &stanza).expect("legal");
+        let config = set_up(&[&DESCRIPTOR], &stanza).expect("legal");
         let texts: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
         let remarks = texts.iter().filter(|text| text.contains("tls_servername has no effect"));
         assert_eq!(remarks.count(), warnings, "{to}: {texts:?}");
