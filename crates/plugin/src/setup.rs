@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use coredns_corefile::{Dispenser, ParseError, ZoneAddress};
 
+use crate::address::split_host_port;
 use crate::chain::Plugin;
 use crate::http::HttpEndpoint;
 use crate::lifecycle::Lifecycle;
@@ -150,6 +151,31 @@ impl<'a, 't> Setup<'a, 't> {
     /// Adds something that starts and stops with the instance.
     pub fn add_part(&mut self, part: Arc<dyn Lifecycle>) {
         self.block.parts.push(part);
+    }
+
+    /// Adds a link of the chain that starts and stops with the instance.
+    pub fn add_living<P: Plugin + Lifecycle + 'static>(&mut self, plugin: P) {
+        let plugin = Arc::new(plugin);
+        self.add_part(Arc::clone(&plugin) as _);
+        self.add_plugin(plugin);
+    }
+
+    /// Reads the rest of the line as the address of an HTTP endpoint, `HOST:PORT`; `None` where there is nothing.
+    ///
+    /// # Errors
+    /// What is wrong with the address, or that there is more than one word.
+    pub fn endpoint_address(&mut self) -> Result<Option<&'t str>, SetupError> {
+        match self.tokens.remaining_args()[..] {
+            [] => Ok(None),
+            [given] => {
+                split_host_port(given).map_err(|error| {
+                    let error = self.tokens.plain_error(error.to_string()).in_plugin(self.name);
+                    error.with_remedy("write HOST:PORT, or :PORT for all addresses")
+                })?;
+                Ok(Some(given))
+            }
+            _ => Err(self.tokens.arg_error().in_plugin(self.name)),
+        }
     }
 
     /// Adds an HTTP endpoint.

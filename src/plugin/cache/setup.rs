@@ -1,6 +1,5 @@
 //! The directive `cache`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use coredns_plugin::corefile::{GoDuration, excerpt, parse_integer};
@@ -86,9 +85,8 @@ pub struct Config {
 }
 
 pub(super) fn setup(setup: &mut Setup<'_, '_>) -> Result<(), SetupError> {
-    let plugin = Arc::new(Cache::new(Config::parse(setup)?));
-    setup.add_part(Arc::clone(&plugin) as _);
-    setup.add_plugin(plugin);
+    let config = Config::parse(setup)?;
+    setup.add_living(Cache::new(config));
     Ok(())
 }
 

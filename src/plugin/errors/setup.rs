@@ -1,7 +1,5 @@
 //! The directive `errors`.
 
-use std::sync::Arc;
-
 use coredns_plugin::corefile::{GoDuration, excerpt};
 use coredns_plugin::go_regex::{self, PATTERN_BYTES_MAX};
 use coredns_plugin::{Setup, SetupError};
@@ -19,9 +17,7 @@ pub(super) fn setup(setup: &mut Setup<'_, '_>) -> Result<(), SetupError> {
         }
         patterns = Some(parse_one(setup)?);
     }
-    let errors = Arc::new(Errors::new(patterns.unwrap_or_default()));
-    setup.add_part(Arc::clone(&errors) as _);
-    setup.add_plugin(errors);
+    setup.add_living(Errors::new(patterns.unwrap_or_default()));
     Ok(())
 }
 

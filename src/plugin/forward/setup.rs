@@ -1,7 +1,5 @@
 //! The directive `forward`.
 
-use std::sync::Arc;
-
 use coredns_plugin::corefile::{excerpt, normalize_zones};
 use coredns_plugin::{Setup, SetupError};
 
@@ -19,9 +17,7 @@ pub(super) fn setup(setup: &mut Setup<'_, '_>) -> Result<(), SetupError> {
     let last = configs.len().saturating_sub(1);
     for (at, config) in configs.into_iter().enumerate() {
         let forward = Forward::new(config, at < last).map_err(|text| setup.error(text))?;
-        let forward = Arc::new(forward);
-        setup.add_part(Arc::clone(&forward) as _);
-        setup.add_plugin(forward);
+        setup.add_living(forward);
     }
     Ok(())
 }

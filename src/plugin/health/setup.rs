@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coredns_plugin::corefile::{GoDuration, excerpt};
-use coredns_plugin::{HttpEndpoint, Setup, SetupError, split_host_port};
+use coredns_plugin::{HttpEndpoint, Setup, SetupError};
 
 use super::endpoint::{Health, report};
 use super::{NAME, PATH};
@@ -15,16 +15,8 @@ pub(super) fn setup(setup: &mut Setup<'_, '_>) -> Result<(), SetupError> {
     let mut address = DEFAULT_ADDRESS.to_owned();
     let mut lameduck = Duration::ZERO;
     while setup.tokens.next_token().is_some() {
-        match setup.tokens.remaining_args()[..] {
-            [] => {}
-            [given] => {
-                split_host_port(given).map_err(|error| {
-                    let error = setup.tokens.plain_error(error.to_string()).in_plugin(setup.name());
-                    error.with_remedy("write HOST:PORT, or :PORT for all addresses")
-                })?;
-                given.clone_into(&mut address);
-            }
-            _ => return Err(setup.tokens.arg_error().in_plugin(setup.name())),
+        if let Some(given) = setup.endpoint_address()? {
+            given.clone_into(&mut address);
         }
         while let Some(option) = setup.tokens.next_block() {
             match option.text() {

@@ -1,7 +1,6 @@
 //! The directive `hosts`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use coredns_plugin::corefile::{GoDuration, excerpt};
@@ -38,9 +37,8 @@ pub struct Config {
 }
 
 pub(super) fn setup(setup: &mut Setup<'_, '_>) -> Result<(), SetupError> {
-    let hosts = Arc::new(Hosts::new(Config::parse(setup)?));
-    setup.add_part(Arc::clone(&hosts) as _);
-    setup.add_plugin(hosts);
+    let config = Config::parse(setup)?;
+    setup.add_living(Hosts::new(config));
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! The directive `loadbalance`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use coredns_plugin::corefile::{GoDuration, excerpt};
@@ -36,9 +35,8 @@ pub struct Config {
 }
 
 pub(super) fn setup(setup: &mut Setup<'_, '_>) -> Result<(), SetupError> {
-    let plugin = Arc::new(LoadBalance::new(Config::parse(setup)?));
-    setup.add_part(Arc::clone(&plugin) as _);
-    setup.add_plugin(plugin);
+    let config = Config::parse(setup)?;
+    setup.add_living(LoadBalance::new(config));
     Ok(())
 }
 

@@ -1,7 +1,5 @@
 //! The directive `loop`.
 
-use std::sync::Arc;
-
 use coredns_plugin::corefile::{Dispenser, ParseError, Scheme};
 use coredns_plugin::wire::Name;
 use coredns_plugin::{BlockConfig, Setup, SetupError};
@@ -11,9 +9,8 @@ use super::handler::LoopDetector;
 /// Adds the detector, as a link of the chain and as what starts with the instance.
 pub(super) fn setup(setup: &mut Setup<'_, '_>) -> Result<(), SetupError> {
     read(&mut setup.tokens).map_err(|error| error.in_plugin(setup.name()))?;
-    let detector = Arc::new(LoopDetector::new(first_zone(setup.block)));
-    setup.add_plugin(Arc::clone(&detector) as _);
-    setup.add_part(detector);
+    let detector = LoopDetector::new(first_zone(setup.block));
+    setup.add_living(detector);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use coredns_plugin::corefile::excerpt;
 use coredns_plugin::metrics::RequestMetrics;
-use coredns_plugin::{HttpEndpoint, HttpSecurity, Setup, SetupError, split_host_port};
+use coredns_plugin::{HttpEndpoint, HttpSecurity, Setup, SetupError};
 
 use super::endpoint::{Endpoint, report, report_secured};
 use super::handler::Prometheus;
@@ -41,24 +41,12 @@ pub(super) fn setup(setup: &mut Setup<'_, '_>) -> Result<(), SetupError> {
         report: if web.is_some() { report_secured } else { report },
         security: web.map(|web| web as Arc<dyn HttpSecurity>),
     });
-    let plugin = Arc::new(Prometheus::new(Arc::clone(RequestMetrics::global()), options.runtime_metrics));
-    setup.add_part(Arc::clone(&plugin) as _);
-    setup.add_plugin(plugin);
+    setup.add_living(Prometheus::new(Arc::clone(RequestMetrics::global()), options.runtime_metrics));
     Ok(())
 }
 
 fn parse_one(setup: &mut Setup<'_, '_>) -> Result<Options, SetupError> {
-    let address = match setup.tokens.remaining_args()[..] {
-        [] => DEFAULT_ADDRESS,
-        [given] => {
-            split_host_port(given).map_err(|error| {
-                let error = setup.tokens.plain_error(error.to_string()).in_plugin(setup.name());
-                error.with_remedy("write HOST:PORT, or :PORT for all addresses")
-            })?;
-            given
-        }
-        _ => return Err(setup.tokens.arg_error().in_plugin(setup.name())),
-    };
+    let address = setup.endpoint_address()?.unwrap_or(DEFAULT_ADDRESS);
     let mut options = Options { address: address.to_owned(), runtime_metrics: false, web_config: None };
     while let Some(option) = setup.tokens.next_block() {
         match option.text() {

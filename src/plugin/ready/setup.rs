@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use coredns_plugin::corefile::excerpt;
-use coredns_plugin::{HttpEndpoint, Setup, SetupError, split_host_port};
+use coredns_plugin::{HttpEndpoint, Setup, SetupError};
 
 use super::endpoint::{Ready, report};
 use super::readiness::Monitor;
@@ -35,17 +35,7 @@ pub(super) fn setup(setup: &mut Setup<'_, '_>) -> Result<(), SetupError> {
 }
 
 fn parse_one(setup: &mut Setup<'_, '_>) -> Result<(String, Monitor), SetupError> {
-    let address = match setup.tokens.remaining_args()[..] {
-        [] => DEFAULT_ADDRESS,
-        [given] => {
-            split_host_port(given).map_err(|error| {
-                let error = setup.tokens.plain_error(error.to_string()).in_plugin(setup.name());
-                error.with_remedy("write HOST:PORT, or :PORT for all addresses")
-            })?;
-            given
-        }
-        _ => return Err(setup.tokens.arg_error().in_plugin(setup.name())),
-    };
+    let address = setup.endpoint_address()?.unwrap_or(DEFAULT_ADDRESS);
     let mut monitor = Monitor::default();
     while let Some(option) = setup.tokens.next_block() {
         match option.text() {
